@@ -1,0 +1,86 @@
+package v1beta1
+
+// Conditions of a LoadBalancer. Each carries the generation that it speaks of.
+const (
+	// ConditionAccepted: the spec makes sense and its class takes it.
+	ConditionAccepted = "Accepted"
+	// ConditionAddressGranted: the ledger grants it an address.
+	ConditionAddressGranted = "AddressGranted"
+	// ConditionProgrammed: every live proxy that should serve it serves it as it stands in this generation.
+	ConditionProgrammed = "Programmed"
+	// ConditionReady: an address is granted and served; true with no member yet.
+	ConditionReady = "Ready"
+	// ConditionDegraded: it is served, but not all of it.
+	ConditionDegraded = "Degraded"
+)
+
+// Reasons in a LoadBalancer's conditions, in a port's error, in events and in metrics. Each comment says what the user does.
+const (
+	// ReasonAccepted and the other plain reasons ask nothing of anybody.
+	ReasonAccepted       = "Accepted"
+	ReasonAddressGranted = "AddressGranted"
+	ReasonProgrammed     = "Programmed"
+	ReasonReady          = "Ready"
+	ReasonAsExpected     = "AsExpected"
+	// ReasonPending: wait; the message says for what.
+	ReasonPending = "Pending"
+	// ReasonInvalid: mend the field that the message names.
+	ReasonInvalid = "Invalid"
+	// ReasonNotSupported: nothing here honours that field or port; remove it, or choose a class that does.
+	ReasonNotSupported = "NotSupported"
+	// ReasonNoPorts: the LoadBalancer has no ports; add one.
+	ReasonNoPorts = "NoPorts"
+	// ReasonNoClass: no class is named and none is marked as default; name one, or mark one.
+	ReasonNoClass = "NoClass"
+	// ReasonClassNotFound: the class doesn't exist; name one that does, or have the hub's operator create it.
+	ReasonClassNotFound = "ClassNotFound"
+	// ReasonClassNotAllowed: the Tenant may not use the class; use one that it may, or ask the hub's operator.
+	ReasonClassNotAllowed = "ClassNotAllowed"
+	// ReasonPoolNotFound: an address pool doesn't exist; the hub's operator creates it or mends the class.
+	ReasonPoolNotFound = "PoolNotFound"
+	// ReasonPoolNotAllowed: the pool doesn't admit the namespace; the hub's operator mends spec.use.
+	ReasonPoolNotAllowed = "PoolNotAllowed"
+	// ReasonPoolExhausted: the pool has no free address; delete a LoadBalancer, or have the hub's operator extend the pool. It is granted as soon as one is free.
+	ReasonPoolExhausted = "PoolExhausted"
+	// ReasonQuotaExceeded: the Tenant holds as many as it may; delete one, or ask the hub's operator.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonAddressInUse: the wanted address is somebody else's; want another, or none.
+	ReasonAddressInUse = "AddressInUse"
+	// ReasonAddressNotInPool: the wanted address is in no pool that the LoadBalancer may use.
+	ReasonAddressNotInPool = "AddressNotInPool"
+	// ReasonAddressNotRequestable: the pool doesn't let tenants name addresses; leave the wish out.
+	ReasonAddressNotRequestable = "AddressNotRequestable"
+	// ReasonPortInUse: another LoadBalancer, or a program on the proxy's host, has that address, protocol and port.
+	ReasonPortInUse = "PortInUse"
+	// ReasonPortNotPermitted: the proxy may not bind the port; use one above 1023, or give the proxy CAP_NET_BIND_SERVICE.
+	ReasonPortNotPermitted = "PortNotPermitted"
+	// ReasonAddressNotLocal: the address is not on the proxy's host; bind it there, or start the proxy with --bind-as.
+	ReasonAddressNotLocal = "AddressNotLocal"
+	// ReasonPartlyServed: some ports are not served; status.ports says which and why.
+	ReasonPartlyServed = "PartlyServed"
+	// ReasonNotServed: no port is served; status.ports says why.
+	ReasonNotServed = "NotServed"
+	// ReasonNoTargets: no TargetGroup matches the selector; label one, or mend the selector. Clients are refused meanwhile.
+	ReasonNoTargets = "NoTargets"
+	// ReasonTargetNotAllowed: a target lies outside of Tenant.spec.targetCIDRs; it is left out until the hub's operator adds its range.
+	ReasonTargetNotAllowed = "TargetNotAllowed"
+	// ReasonNoProxies: no live proxy serves the class's proxy pool; start one.
+	ReasonNoProxies = "NoProxies"
+	// ReasonWaitingForProxies: proxies have not yet said that they serve it; the message names them.
+	ReasonWaitingForProxies = "WaitingForProxies"
+	// ReasonSuspended: the Tenant is suspended; the hub's operator lifts that.
+	ReasonSuspended = "Suspended"
+	// ReasonNamespaceNotAdmitted: the namespace belongs to no Tenant and no pool names it.
+	ReasonNamespaceNotAdmitted = "NamespaceNotAdmitted"
+	// ReasonDeleting: it is being deleted and no longer served.
+	ReasonDeleting = "Deleting"
+	// ReasonReleaseBlocked: its address can't be released yet; the message names the proxy and the fix.
+	ReasonReleaseBlocked = "ReleaseBlocked"
+)
+
+const (
+	// Finalizer holds a LoadBalancer with a grant until the ledger says that the grant is being released.
+	Finalizer = "fairlead.dev/address"
+	// DisabledAnnotation takes a target out and keeps it out; presence counts.
+	DisabledAnnotation = "loadbalancer.cluster.x-k8s.io/disabled"
+)

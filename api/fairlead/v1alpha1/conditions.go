@@ -1,0 +1,33 @@
+package v1alpha1
+
+// Conditions of the kinds in this package.
+const (
+	// ConditionReady of Tenant, AddressPool and Proxy: it can be used.
+	ConditionReady = "Ready"
+	// ConditionAccepted of LoadBalancerClass and TargetGroup: the spec makes sense.
+	ConditionAccepted = "Accepted"
+	// ConditionHealthy of TargetGroup: no proxy finds a serving target unhealthy.
+	ConditionHealthy = "Healthy"
+	// ConditionAgentConnected of Tenant: its agent renews its Lease.
+	ConditionAgentConnected = "AgentConnected"
+	// ConditionHubChanged of Proxy: the hub may not be the one that it was; the proxy is frozen.
+	ConditionHubChanged = "HubChanged"
+)
+
+// Reasons beside those of package clusterv1. Each comment says what the user does.
+const (
+	// ReasonNamespaceTaken: the Tenant's namespace exists and is not its own; choose another, or label it fairlead.dev/tenant.
+	ReasonNamespaceTaken = "NamespaceTaken"
+	// ReasonRangesOverlap: the pool's ranges overlap those of an older pool; mend one of the two. Nothing new is granted from the overlap.
+	ReasonRangesOverlap = "RangesOverlap"
+	// ReasonAgentNeverSeen: no agent has come yet; start one with the Tenant's kubeconfig.
+	ReasonAgentNeverSeen = "AgentNeverSeen"
+	// ReasonAgentSilent: the agent has not renewed its Lease; see to the agent. What it made is served on.
+	ReasonAgentSilent = "AgentSilent"
+	// ReasonAgentConnected: the agent is at work.
+	ReasonAgentConnected = "AgentConnected"
+	// ReasonOtherCluster: another cluster's agent uses this Tenant's identity; give it a Tenant of its own.
+	ReasonOtherCluster = "OtherCluster"
+	// ReasonMembersUnhealthy: some serving targets fail their check; status.targets names them.
+	ReasonMembersUnhealthy = "MembersUnhealthy"
+)

@@ -1,0 +1,49 @@
+package v1alpha1
+
+// SystemNamespace of the hub holds the Leases of proxies and managers.
+const SystemNamespace = "fairlead-system"
+
+// Labels.
+const (
+	// LabelTargets tells an agent's TargetGroups apart by what they mirror; value "nodes" for the cluster's Nodes.
+	LabelTargets = "fairlead.dev/targets"
+	// LabelFor names the LoadBalancer that a generated TargetGroup was made for.
+	LabelFor = "fairlead.dev/for"
+	// LabelTenant marks what the manager made for a Tenant, by the Tenant's name.
+	LabelTenant = "fairlead.dev/tenant"
+)
+
+// TargetsNodes is LabelTargets' value for the Nodes of a tenant cluster.
+const TargetsNodes = "nodes"
+
+// Annotations.
+const (
+	// AnnotationOrigin names what an agent made an object from, as Service/namespace/name.
+	AnnotationOrigin = "fairlead.dev/origin"
+	// AnnotationOriginUID is the UID of the same object.
+	AnnotationOriginUID = "fairlead.dev/origin-uid"
+	// AnnotationDefaultClass marks the default LoadBalancerClass with the value "true".
+	AnnotationDefaultClass = "fairlead.dev/is-default-class"
+	// AnnotationClass on a tenant's Service chooses its LoadBalancerClass where spec.loadBalancerClass is not set.
+	AnnotationClass = "fairlead.dev/class"
+	// AnnotationAddresses on a tenant's Service names wanted addresses, separated by commas.
+	AnnotationAddresses = "fairlead.dev/addresses"
+	// AnnotationAddressPool on a tenant's Service chooses AddressPools, separated by commas.
+	AnnotationAddressPool = "fairlead.dev/address-pool"
+	// AnnotationProxyProtocol on a tenant's Service is the PROXY protocol version for its targets, V1 or V2.
+	AnnotationProxyProtocol = "fairlead.dev/proxy-protocol"
+	// AnnotationDrainTimeout on a tenant's Service is its drain timeout.
+	AnnotationDrainTimeout = "fairlead.dev/drain-timeout"
+	// AnnotationThrough on a proxy's Lease repeats Proxy.status.through, as JSON, at each renewal.
+	AnnotationThrough = "fairlead.dev/through"
+	// AnnotationBoot on a proxy's Lease is the boot that renews it.
+	AnnotationBoot = "fairlead.dev/boot"
+	// AnnotationClusterUID on an agent's Lease is the UID of its cluster's kube-system namespace.
+	AnnotationClusterUID = "fairlead.dev/cluster-uid"
+)
+
+// AgentLease is the name of an agent's Lease in its Tenant's namespace.
+const AgentLease = "fairlead-agent"
+
+// AgentServiceAccount is the name of an agent's identity in its Tenant's namespace.
+const AgentServiceAccount = "fairlead-agent"
