@@ -1,0 +1,50 @@
+// Command kube is a Kubernetes control plane and hollow nodes in one file; see doc.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"k8s.io/component-base/cli"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+const usage = "usage: kube etcd|kube-apiserver|controllers|hollow-nodes FLAGS (--help after the part lists its flags)"
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, usage)
+		os.Exit(2)
+	}
+	part := os.Args[1]
+	// The real command reads os.Args itself.
+	os.Args = append([]string{filepath.Base(part)}, os.Args[2:]...)
+	switch part {
+	case "kube-apiserver":
+		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "etcd":
+		run(runEtcd)
+	case "controllers":
+		run(runControllers)
+	case "hollow-nodes":
+		run(runHollowNodes)
+	default:
+		fmt.Fprintf(os.Stderr, "unknown part %q\n%s\n", part, usage)
+		os.Exit(2)
+	}
+}
+
+// run calls f with the arguments after the part's name and a context that ends
+// with SIGINT or SIGTERM.
+func run(f func(context.Context, []string) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := f(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, os.Args[0]+":", err)
+		os.Exit(1)
+	}
+}
