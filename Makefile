@@ -1,0 +1,40 @@
+# Fairlead. Two commands do everything: make demo and make test.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check generate bench build kube
+# One set of build flags, so that all builds and tests share one compile cache.
+export CGO_ENABLED := 0
+BIG := GOGC=off GOMEMLIMIT=3GiB
+PURE := ./internal/lb/... ./internal/dataplane/... ./internal/health/... ./internal/traffic/...
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build kube ## A hub, two tenant clusters and two proxies on this machine; ARGS=--check runs its story and ends
+	bin/fairlead demo $(ARGS)
+
+test: build kube ## All tests: units, real API servers, the demo's story
+	$(BIG) go test -timeout 20m ./...
+	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
+	go -C hack/kube test -timeout 10m ./...
+
+check: ## Formatting, vet, staticcheck, import rules, generated code up to date
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run: gofmt -w on these files"; exit 1; }
+	$(BIG) go vet ./...
+	$(BIG) go -C hack/kube vet ./...
+	go run ./hack/lint
+	go run ./hack/crdgen -check
+	$(BIG) go build -C hack/tools -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	bin/staticcheck ./...
+
+generate: ## Deep copies and CRDs from api/
+	go run ./hack/crdgen
+
+bench: build kube ## The figures, each beside a plain echo on the same servers
+	go run ./test/bench $(ARGS)
+
+build: ## bin/fairlead
+	@mkdir -p bin
+	$(BIG) go build -o bin/fairlead ./cmd/fairlead
+
+kube: ## bin/kube: etcd, kube-apiserver, controllers and hollow nodes, for demo and tests
+	@hack/kube/build.sh bin/kube

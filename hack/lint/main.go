@@ -1,0 +1,133 @@
+// Command lint holds the tree to its import rules: what each folder may know
+// of. It prints each import that breaks one, and exits with 1.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const module = "fairlead.dev/fairlead"
+
+// rule says what the packages below Folder may import. A path in Only or
+// Never covers all below it; the standard library is always allowed but where
+// Never names it.
+type rule struct {
+	Folder string
+	// Only these, besides the standard library.
+	Only []string
+	// Never these.
+	Never []string
+	Why   string
+}
+
+var rules = []rule{
+	{Folder: "api", Only: []string{"k8s.io/apimachinery", module + "/api"},
+		Why: "kinds are imported by everybody's clients"},
+	{Folder: "internal/lb", Only: []string{module + "/internal/lb"},
+		Why: "the model knows nothing of Kubernetes, clouds and proxies (design: the model)"},
+	{Folder: "internal/dataplane", Never: []string{"k8s.io", "sigs.k8s.io", module + "/api", module + "/internal/build"},
+		Why: "a data plane sees the model only"},
+	{Folder: "internal/health", Never: []string{"k8s.io", "sigs.k8s.io", module + "/api", module + "/internal/build"},
+		Why: "health checks see the model only"},
+	{Folder: "internal/traffic", Never: []string{"k8s.io", "sigs.k8s.io", module + "/internal/proxy", module + "/internal/controller", module + "/internal/agent"},
+		Why: "the judge of traffic is a client like any other"},
+	{Folder: "internal/build", Never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", module + "/internal/dataplane"},
+		Why: "objects to model is a pure function"},
+	{Folder: "internal/ipam", Never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
+		Why: "the ledger's decisions are pure"},
+	{Folder: "internal/proof", Never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
+		Why: "what may be believed is a pure function"},
+	{Folder: "internal/proxy", Never: []string{module + "/internal/dataplane/builtin", module + "/internal/controller", module + "/internal/agent", "sigs.k8s.io/controller-runtime"},
+		Why: "implementations are named in internal/app/registry.go alone"},
+	{Folder: "internal/controller", Never: []string{module + "/internal/dataplane", module + "/internal/proxy", module + "/internal/agent"},
+		Why: "the manager sees the hub's objects only"},
+	{Folder: "internal/agent", Never: []string{module + "/internal/dataplane", module + "/internal/proxy", module + "/internal/controller"},
+		Why: "the agent sees two API servers only"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "lint:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer) error {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Stderr = os.Stderr
+	b, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("listing packages: %w", err)
+	}
+	broken := 0
+	for dec := json.NewDecoder(strings.NewReader(string(b))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("reading the list of packages: %w", err)
+		}
+		for _, msg := range breaches(p) {
+			fmt.Fprintln(out, msg)
+			broken++
+		}
+	}
+	if broken > 0 {
+		return fmt.Errorf("%d imports break a rule; the rules are in hack/lint/main.go", broken)
+	}
+	return nil
+}
+
+// breaches names each import of p that breaks a rule.
+func breaches(p pkg) []string {
+	var out []string
+	for _, r := range rules {
+		if !below(p.ImportPath, module+"/"+r.Folder) {
+			continue
+		}
+		for _, i := range p.Imports {
+			if forbidden(r, i) {
+				out = append(out, fmt.Sprintf("%s imports %s: %s", p.ImportPath, i, r.Why))
+			}
+		}
+	}
+	return out
+}
+
+func forbidden(r rule, path string) bool {
+	for _, n := range r.Never {
+		if below(path, n) {
+			return true
+		}
+	}
+	if r.Only == nil || isStandard(path) {
+		return false
+	}
+	for _, o := range r.Only {
+		if below(path, o) {
+			return false
+		}
+	}
+	return true
+}
+
+// isStandard: only the standard library has no dot in its first path element.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+func below(path, parent string) bool {
+	return path == parent || strings.HasPrefix(path, parent+"/")
+}

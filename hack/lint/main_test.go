@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestBreaches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pkg  pkg
+		want []string
+	}{
+		"the model may use the standard library and itself": {
+			pkg: pkg{ImportPath: module + "/internal/lb", Imports: []string{"net/netip", module + "/internal/lb"}},
+		},
+		"the model knows nothing of Kubernetes": {
+			pkg:  pkg{ImportPath: module + "/internal/lb", Imports: []string{"k8s.io/apimachinery/pkg/types"}},
+			want: []string{"internal/lb imports k8s.io/apimachinery"},
+		},
+		"the proxy names no data plane": {
+			pkg:  pkg{ImportPath: module + "/internal/proxy", Imports: []string{module + "/internal/dataplane", module + "/internal/dataplane/builtin"}},
+			want: []string{"internal/dataplane/builtin"},
+		},
+		"a folder with a longer name is another folder": {
+			pkg: pkg{ImportPath: module + "/internal/lbx", Imports: []string{"k8s.io/client-go/rest"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := breaches(tc.pkg)
+			if len(got) != len(tc.want) {
+				t.Fatalf("breaches = %q, want %d", got, len(tc.want))
+			}
+			for i, w := range tc.want {
+				if !strings.Contains(got[i], w) {
+					t.Errorf("breach %q does not name %q", got[i], w)
+				}
+			}
+		})
+	}
+}
