@@ -79,7 +79,7 @@ type Through struct {
 	Tenants string `json:"tenants,omitempty"`
 }
 
-// ProxyStatus is how far a proxy has come; docs/reliability.md says who may believe what.
+// ProxyStatus is how far a proxy has come; docs/architecture.md says who may believe what.
 type ProxyStatus struct {
 	// A fresh random value for each start of the process.
 	// +optional
