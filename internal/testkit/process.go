@@ -25,6 +25,9 @@ type Command struct {
 	Env []string
 	// Dir to run in. Default: this process's own.
 	Dir string
+	// DropCapabilities are numbers of Linux capabilities that the command, and what it
+	// starts, can't have even as root. Only root may drop any.
+	DropCapabilities []uintptr
 	// Log is the file that stdout and stderr are appended to. Default: none.
 	Log string
 }
@@ -92,7 +95,10 @@ func start(c Command) (*run, error) {
 		// and Go ends and moves threads at will. So this goroutine keeps its thread
 		// until the child is gone; then the thread ends with it.
 		runtime.LockOSThread()
-		err := cmd.Start()
+		err := dropCapabilities(c.DropCapabilities)
+		if err == nil {
+			err = cmd.Start()
+		}
 		started <- err
 		if err != nil {
 			return
