@@ -40,7 +40,7 @@ const (
 
 // Endpoint is a host and a port that clients use. Both are set, or neither is.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.host) && self.host != null && self.host.size() > 0) == (has(self.port) && self.port != null && self.port != 0)",message="host and port go together: set both, or leave both out"
+// +kubebuilder:validation:XValidation:rule="(has(self.host) && dyn(self.host) != null && self.host.size() > 0) == (has(self.port) && dyn(self.port) != null && self.port != 0)",message="host and port go together: set both, or leave both out"
 type Endpoint struct {
 	// A DNS name or an IP address.
 	// +optional

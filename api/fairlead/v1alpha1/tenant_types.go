@@ -31,8 +31,6 @@ type TenantQuota struct {
 }
 
 // TenantSpec says what a tenant cluster may do.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.namespace) == has(oldSelf.namespace) && (!has(self.namespace) || self.namespace == oldSelf.namespace)",message="namespace is immutable: create another Tenant"
 type TenantSpec struct {
 	// Namespace of the hub that belongs to this Tenant. Default: its name. Immutable.
 	// +optional
@@ -117,7 +115,9 @@ type TenantStatus struct {
 // +kubebuilder:printcolumn:name="Addresses",type=integer,JSONPath=`.status.usage.addresses`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most: it may become a namespace"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most: it is also a label value"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec) && has(self.spec.__namespace__)) || !self.metadata.name.contains('.')",message="metadata.name must have no dots, for it becomes a namespace: choose another, or set spec.namespace"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec) && has(self.spec.__namespace__) ? self.spec.__namespace__ : self.metadata.name) == (has(oldSelf.spec) && has(oldSelf.spec.__namespace__) ? oldSelf.spec.__namespace__ : oldSelf.metadata.name)",message="spec.namespace is immutable: create another Tenant"
 type Tenant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
