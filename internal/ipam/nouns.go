@@ -1,0 +1,197 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Ref names a LoadBalancer.
+type Ref struct{ Namespace, Name string }
+
+func (r Ref) String() string { return r.Namespace + "/" + r.Name }
+
+// Port of an address. It is comparable.
+type Port struct {
+	Protocol string
+	Number   int32
+}
+
+// String is the port as an Address shows it: TCP/80.
+func (p Port) String() string { return p.Protocol + "/" + strconv.Itoa(int(p.Number)) }
+
+// ParsePort reads what String wrote.
+func ParsePort(s string) (Port, error) {
+	protocol, number, ok := strings.Cut(s, "/")
+	n, err := strconv.ParseUint(number, 10, 16)
+	if !ok || err != nil {
+		return Port{}, fmt.Errorf("port %q: must be protocol/number", s)
+	}
+	return Port{protocol, int32(n)}, nil
+}
+
+func comparePorts(a, b Port) int {
+	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
+}
+
+// SortPorts returns the ports ascending, each once.
+func SortPorts(ports []Port) []Port {
+	out := slices.Clone(ports)
+	slices.SortFunc(out, comparePorts)
+	return slices.Compact(out)
+}
+
+// Unbounded as a bound bounds nothing.
+const Unbounded = -1
+
+// Quota bounds what a Tenant may hold; Unbounded for no bound.
+type Quota struct{ LoadBalancers, Addresses, Ports int }
+
+// NoQuota bounds nothing.
+var NoQuota = Quota{Unbounded, Unbounded, Unbounded}
+
+// Owner is whom a LoadBalancer belongs to: its namespace, and the Tenant whose namespace that is, if any.
+type Owner struct {
+	Namespace string
+	Labels    labels.Set
+	// Tenant is empty for namespaces of the hub's operator.
+	Tenant       string
+	TenantLabels labels.Set
+	Quota        Quota
+}
+
+// Share says who may hold an address together.
+type Share string
+
+const (
+	ShareNone      Share = "None"
+	ShareNamespace Share = "Namespace"
+	ShareAny       Share = "Any"
+)
+
+// Pool is where addresses come from.
+type Pool struct {
+	Name string
+	// Created orders pools whose ranges overlap: the oldest keeps the overlap.
+	Created time.Time
+	Ranges  []Range
+	// Tenants and Namespaces admit owners; both nil: all Tenants.
+	Tenants, Namespaces labels.Selector
+	Share               Share
+	// PerTenant bounds the addresses of one namespace; Unbounded for no bound.
+	PerTenant int
+	// Requestable lets Tenants name addresses.
+	Requestable bool
+	// Restoring stops grants but for wishes, requestable or not.
+	Restoring bool
+	// Unusable is why nothing can be granted from the pool; empty: it can.
+	Unusable string
+}
+
+// Admits says whether the owner may use the pool.
+func (p *Pool) Admits(o Owner) bool {
+	if p.Namespaces != nil && p.Namespaces.Matches(o.Labels) {
+		return true
+	}
+	if o.Tenant == "" {
+		return false
+	}
+	if p.Tenants != nil {
+		return p.Tenants.Matches(o.TenantLabels)
+	}
+	return p.Namespaces == nil
+}
+
+// Phase of an Entry.
+type Phase string
+
+const (
+	Granted   Phase = "Granted"
+	Releasing Phase = "Releasing"
+	Moved     Phase = "Moved"
+)
+
+// Holder is a LoadBalancer that holds an address, with the ports that it holds.
+type Holder struct {
+	Ref
+	// Ports ascending.
+	Ports []Port
+}
+
+// Entry is one line of the ledger. It is a value: nobody changes the slices of an Entry that he was given.
+type Entry struct {
+	Name            string
+	Address         netip.Addr
+	Pool, ProxyPool string
+	// Holders sorted by namespace and name.
+	Holders []Holder
+	Phase   Phase
+	// Created orders an owner's surplus entries; the zero time: not yet written.
+	Created time.Time
+}
+
+// Holder finds a LoadBalancer among the holders.
+func (e *Entry) Holder(r Ref) (Holder, bool) {
+	for _, h := range e.Holders {
+		if h.Ref == r {
+			return h, true
+		}
+	}
+	return Holder{}, false
+}
+
+// With returns the entry with r holding ports.
+func (e Entry) With(r Ref, ports []Port) Entry {
+	e = e.Without(r)
+	e.Holders = append(e.Holders, Holder{r, SortPorts(ports)})
+	slices.SortFunc(e.Holders, func(a, b Holder) int { return compareRefs(a.Ref, b.Ref) })
+	return e
+}
+
+// Without returns the entry with r no longer holding it.
+func (e Entry) Without(r Ref) Entry {
+	kept := make([]Holder, 0, len(e.Holders)+1)
+	for _, h := range e.Holders {
+		if h.Ref != r {
+			kept = append(kept, h)
+		}
+	}
+	e.Holders = kept
+	return e
+}
+
+// Equal says whether both say the same.
+func (e Entry) Equal(o Entry) bool {
+	return e.Name == o.Name && e.Address == o.Address && e.Pool == o.Pool && e.ProxyPool == o.ProxyPool && e.Phase == o.Phase &&
+		slices.EqualFunc(e.Holders, o.Holders, func(a, b Holder) bool { return a.Ref == b.Ref && slices.Equal(a.Ports, b.Ports) })
+}
+
+func compareRefs(a, b Ref) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Needs is what a LoadBalancer asks of the ledger.
+type Needs struct {
+	Ref
+	// Created orders waiters: the oldest is served first.
+	Created time.Time
+	Owner   Owner
+	Ports   []Port
+	// Pools by name, in order of preference.
+	Pools []string
+	// Wanted addresses, the first that can be had; empty: any.
+	Wanted []netip.Addr
+	// ProxyPool whose proxies will serve the address.
+	ProxyPool string
+}
+
+// CompareNeeds orders waiters: oldest first, then by namespace and name.
+func CompareNeeds(a, b Needs) int {
+	return cmp.Or(a.Created.Compare(b.Created), compareRefs(a.Ref, b.Ref))
+}

@@ -1,0 +1,141 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+)
+
+// Proxy is what is known of one proxy. It is shared and never changed.
+type Proxy struct {
+	Name, Pool string
+	// Boot of the process that speaks.
+	Boot string
+	// Live: its Lease was seen renewed within Silence.
+	Live bool
+	// Renewed: its Lease was seen renewed since the watcher's start.
+	Renewed bool
+	// Out: fenced, or Left. It cannot serve.
+	Out bool
+	// Reported: its first full apply is done, and the process that said so renews the Lease.
+	Reported bool
+	// Through what it has applied, but for its exceptions.
+	Through Vector
+	// Settled: the reports known here are as new as the ones that it has written.
+	Settled bool
+	// Held are the namespaces whose report it could not write.
+	Held []string
+	// Reports of its present boot by namespace; a namespace without exceptions has none.
+	Reports map[string]*v1alpha1.ProxyReport
+}
+
+// Problem is why a port isn't served, by one or more proxies.
+type Problem struct {
+	// Protocol and Port; Port 0: all of the LoadBalancer.
+	Protocol string
+	Port     int32
+	Reason   string
+	Message  string
+}
+
+// Programmed is the answer to: does every live proxy serve this LoadBalancer as it stands now?
+type Programmed struct {
+	// Serving are the proxies that have applied it, exceptions or not.
+	Serving []string
+	// Waiting are the live proxies that have not said so, with what is missing.
+	Waiting []Waiting
+	// Starting are live proxies that have applied nothing yet. They hold up nobody.
+	Starting []string
+	// Silent are proxies that are not live. They hold up nobody.
+	Silent []string
+	// Problems that the Serving report, each once.
+	Problems []Problem
+}
+
+// Waiting is a proxy that has not said what was asked for, and why it isn't taken for granted.
+type Waiting struct {
+	Proxy, Why string
+	// Silent: it isn't live.
+	Silent bool
+}
+
+// Done says that there is a live proxy, and that none is waited for.
+func (p *Programmed) Done() bool { return len(p.Waiting) == 0 && len(p.Serving) > 0 }
+
+// Equal says whether both say the same.
+func (p *Programmed) Equal(o *Programmed) bool {
+	return slices.Equal(p.Serving, o.Serving) && slices.Equal(p.Waiting, o.Waiting) && slices.Equal(p.Starting, o.Starting) &&
+		slices.Equal(p.Silent, o.Silent) && slices.Equal(p.Problems, o.Problems)
+}
+
+// JudgeProgrammed asks the proxies of one pool, sorted by name, for a LoadBalancer whose present content is need.
+func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Programmed {
+	var out Programmed
+	for _, p := range proxies {
+		switch {
+		case p.Out:
+		case !p.Live:
+			out.Silent = append(out.Silent, p.Name)
+		case !p.Reported:
+			out.Starting = append(out.Starting, p.Name)
+		default:
+			if why := p.unproven(namespace); why != "" {
+				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: why})
+			} else if r := p.Reports[namespace]; r != nil && r.Truncated {
+				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "has more exceptions in this namespace than it can report"})
+			} else if !p.Through.Reaches(need) {
+				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "has not applied it yet"})
+			} else {
+				out.Serving = append(out.Serving, p.Name)
+				out.Problems = p.problems(out.Problems, namespace, name)
+			}
+		}
+	}
+	return out
+}
+
+// unproven says why the proxy's word on a namespace proves nothing; empty: it counts.
+func (p *Proxy) unproven(namespace string) string {
+	switch {
+	case slices.Contains(p.Held, namespace):
+		return "could not write its report of this namespace"
+	case !p.Settled:
+		return "has written reports that have not arrived here yet"
+	}
+	return ""
+}
+
+func (p *Proxy) problems(have []Problem, namespace, name string) []Problem {
+	r := p.Reports[namespace]
+	if r == nil {
+		return have
+	}
+	for _, f := range r.Refused {
+		if f.LoadBalancer != name {
+			continue
+		}
+		next := Problem{string(f.Protocol), f.Port, f.Problem.Reason, f.Problem.Message}
+		if next.Protocol == "" && next.Port != 0 {
+			next.Protocol = "TCP"
+		}
+		if !slices.Contains(have, next) {
+			have = append(have, next)
+		}
+	}
+	return have
+}
+
+// Names lists who is waited for, at most three by name.
+func Names(waiting []Waiting) string {
+	var names []string
+	for i, w := range waiting {
+		if i == 3 {
+			names = append(names, fmt.Sprintf("%d more", len(waiting)-i))
+			break
+		}
+		names = append(names, w.Proxy+" "+w.Why)
+	}
+	return strings.Join(names, "; ")
+}
