@@ -214,6 +214,23 @@ type ObjectRef struct {
 	Protocol Protocol
 }
 
+// Effect is what a Problem costs.
+type Effect int
+
+const (
+	// Refused: the Object is not served.
+	Refused Effect = iota
+	// ServedWithout: the Object is served, but for the Field.
+	ServedWithout
+)
+
+func (e Effect) String() string {
+	if e == ServedWithout {
+		return "ServedWithout"
+	}
+	return "Refused"
+}
+
 // Problem is why something is not served: Field of Object, a Reason (the API's
 // condition reasons) and a Message of cause, then fix.
 type Problem struct {
@@ -221,6 +238,7 @@ type Problem struct {
 	Field   string
 	Reason  string
 	Message string
+	Effect  Effect
 }
 
 // Snapshot is what one tenant is served.
@@ -229,8 +247,12 @@ type Snapshot struct {
 	Frontends []*Frontend
 	Pools     map[PoolID]*Pool
 	Groups    map[GroupID]*Group
-	// Problems sorted by object, field and reason.
+	// Problems that the objects themselves have, sorted by object, field and reason. Whoever reads the
+	// same objects finds the same: a proxy need not report them.
 	Problems []Problem
+	// Refused is what this proxy doesn't serve, or serves in its last good form only, for reasons of its
+	// own; nobody else can know: it must be reported. Sorted like Problems.
+	Refused []Problem
 }
 
 // Program is all that a proxy serves.

@@ -1,0 +1,73 @@
+package lb
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Compare orders Sockets by address, protocol, port.
+func (s Socket) Compare(o Socket) int {
+	if c := s.Address.Compare(o.Address); c != 0 {
+		return c
+	}
+	if c := strings.Compare(string(s.Protocol), string(o.Protocol)); c != 0 {
+		return c
+	}
+	return cmp.Compare(s.Port, o.Port)
+}
+
+// Compare orders FrontendIDs by tenant, LoadBalancer, address, protocol, port.
+func (f FrontendID) Compare(o FrontendID) int {
+	if c := strings.Compare(string(f.Tenant), string(o.Tenant)); c != 0 {
+		return c
+	}
+	if c := strings.Compare(f.LoadBalancer, o.LoadBalancer); c != 0 {
+		return c
+	}
+	return f.Socket().Compare(o.Socket())
+}
+
+// Compare orders MemberKeys by UID, then address.
+func (k MemberKey) Compare(o MemberKey) int {
+	if c := strings.Compare(k.UID, o.UID); c != 0 {
+		return c
+	}
+	return k.Address.Compare(o.Address)
+}
+
+// Compare orders Probes by address, then check.
+func (p Probe) Compare(o Probe) int {
+	if c := p.Address.Compare(o.Address); c != 0 {
+		return c
+	}
+	return p.Check.Compare(o.Check)
+}
+
+// Compare orders Checks by their fields, as they stand.
+func (c Check) Compare(o Check) int {
+	return cmp.Or(
+		strings.Compare(string(c.Kind), string(o.Kind)),
+		cmp.Compare(c.Port, o.Port),
+		strings.Compare(c.Path, o.Path),
+		cmp.Compare(c.Interval, o.Interval),
+		cmp.Compare(c.Timeout, o.Timeout),
+		cmp.Compare(c.Rise, o.Rise),
+		cmp.Compare(c.Fall, o.Fall),
+		strings.Compare(c.Alive, o.Alive),
+	)
+}
+
+// Compare orders Problems by object, field, reason and message.
+func (p Problem) Compare(o Problem) int {
+	return cmp.Or(
+		strings.Compare(p.Object.Kind, o.Object.Kind),
+		strings.Compare(p.Object.Namespace, o.Object.Namespace),
+		strings.Compare(p.Object.Name, o.Object.Name),
+		cmp.Compare(p.Object.Port, o.Object.Port),
+		strings.Compare(string(p.Object.Protocol), string(o.Object.Protocol)),
+		strings.Compare(p.Field, o.Field),
+		strings.Compare(p.Reason, o.Reason),
+		strings.Compare(p.Message, o.Message),
+		cmp.Compare(p.Effect, o.Effect),
+	)
+}
