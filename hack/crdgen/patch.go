@@ -20,7 +20,8 @@ const (
 
 	maxSelector = 64
 	maxLabel    = 63
-	maxKey      = 317 // prefix/name
+	maxKey      = 317  // prefix/name
+	maxValue    = 4096 // of an annotation
 )
 
 // patch turns what controller-gen wrote into what is installed.
@@ -92,6 +93,8 @@ func bound(s *apiextensionsv1.JSONSchemaProps) {
 		} else if s.Maximum == nil {
 			s.Maximum = ptr(float64(maxExact))
 		}
+	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema.MaxLength == nil:
+		s.AdditionalProperties.Schema.MaxLength = ptr(int64(maxValue))
 	case s.Type == "string" && s.Format == "date-time":
 		s.Pattern, s.MaxLength = rfc3339, ptr(int64(35))
 	}

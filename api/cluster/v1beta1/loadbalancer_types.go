@@ -41,6 +41,7 @@ const (
 // Endpoint is a host and a port that clients use. Both are set, or neither is.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.host) && dyn(self.host) != null && self.host.size() > 0) == (has(self.port) && dyn(self.port) != null && self.port != 0)",message="host and port go together: set both, or leave both out"
+// +kubebuilder:validation:XValidation:rule="!has(self.host) || dyn(self.host) == null || self.host.size() == 0 || isIP(self.host) || !format.dns1123Subdomain().validate(self.host.lowerAscii()).hasValue()",message="host must be a DNS name, such as api.example.com, or an IP address",fieldPath=".host"
 type Endpoint struct {
 	// A DNS name or an IP address.
 	// +optional
@@ -80,7 +81,8 @@ type KindReference struct {
 
 // Port is one port of a LoadBalancer.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || (self.mode == 'UDP') == (self.protocol == 'UDP')",message="mode UDP goes with protocol UDP, and with no other"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.protocol == (self.mode == 'UDP' ? 'UDP' : 'TCP')",message="mode UDP goes with protocol UDP, and every other mode with protocol TCP",fieldPath=".mode"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || (has(self.mode) && self.mode in ['HTTPS', 'TLS'])",message="tls goes with mode HTTPS or TLS: set the mode, or leave tls out",fieldPath=".tls"
 type Port struct {
 	// Name, unique among the LoadBalancer's ports.
 	// +optional
@@ -136,6 +138,9 @@ const (
 
 // HealthCheck says how targets are checked. A field left out comes from the
 // TargetGroup's check, the class's, or the default named with the field, in this order of precedence as a whole check.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.path) || self.type in ['HTTP', 'HTTPS']",message="path goes with type HTTP or HTTPS: set the type, or leave path out",fieldPath=".path"
+// +kubebuilder:validation:XValidation:rule="!has(self.alive) || self.type in ['HTTP', 'HTTPS']",message="alive goes with type HTTP or HTTPS: set the type, or leave alive out",fieldPath=".alive"
 type HealthCheck struct {
 	Type HealthCheckType `json:"type"`
 	// Port asked. Default: the port that traffic goes to.
@@ -150,13 +155,13 @@ type HealthCheck struct {
 	Path string `json:"path,omitempty"`
 	// Time between two checks. Default: 2s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms') && duration(self) <= duration('1h')",message="interval must lie between 100ms and 1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms') && duration(self) <= duration('1h')",message="interval must be a duration between 100ms and 1h, such as 2s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	Interval *metav1.Duration `json:"interval,omitempty"`
 	// Time until a check without an answer has failed. Default: 1s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms') && duration(self) <= duration('1m')",message="timeout must lie between 10ms and 1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms') && duration(self) <= duration('1m')",message="timeout must be a duration between 10ms and 1m, such as 1s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
@@ -196,7 +201,7 @@ type MachineHooks struct {
 	Type HookType `json:"type,omitempty"`
 	// Default: 10m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="maxWait must lie between 0s and 720h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="maxWait must be a duration between 0s and 720h, such as 10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	MaxWait *metav1.Duration `json:"maxWait,omitempty"`
@@ -274,6 +279,7 @@ type LoadBalancerSpec struct {
 	// Default for role ControlPlane: one TCP port, {endpoint.port or 6443 → 6443}.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || p.name == '' || self.exists_one(q, has(q.name) && q.name == p.name))",message="each port's name must be unique: rename one, or leave it out"
 	// +listType=map
 	// +listMapKey=port
 	// +listMapKey=protocol
@@ -296,7 +302,7 @@ type LoadBalancerSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=45
-	// +kubebuilder:validation:XValidation:rule="self.all(a, isIP(a))",message="addresses must be IP addresses"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, isIP(a))",message="addresses must be IP addresses, such as 192.0.2.7"
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
 	// AddressPools, by name. Default: the class's.
@@ -310,6 +316,7 @@ type LoadBalancerSpec struct {
 	IPFamilyPolicy IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || self[0] != self[1]",message="ipFamilies names a family twice: name each once"
 	// +listType=atomic
 	IPFamilies []IPFamily `json:"ipFamilies,omitempty"`
 	// Clients allowed, as CIDRs. Empty: all.
@@ -324,7 +331,7 @@ type LoadBalancerSpec struct {
 	SessionAffinity SessionAffinity `json:"sessionAffinity,omitempty"`
 	// Default: 3h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('24h')",message="sessionAffinityTimeout must lie between 1ns and 24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="sessionAffinityTimeout must be a duration between 1s and 24h, such as 3h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	SessionAffinityTimeout *metav1.Duration `json:"sessionAffinityTimeout,omitempty"`
@@ -334,13 +341,13 @@ type LoadBalancerSpec struct {
 	ProxyProtocol string `json:"proxyProtocol,omitempty"`
 	// How long open connections of a removed target may run on; 0s: without bound. Default: the class's.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="drainTimeout must lie between 0s and 720h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="drainTimeout must be a duration between 0s and 720h, such as 5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// How long a connection without traffic stays open; 0s: without bound. Default: 0s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="idleTimeout must lie between 0s and 720h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="idleTimeout must be a duration between 0s and 720h, such as 1h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	IdleTimeout *metav1.Duration `json:"idleTimeout,omitempty"`
@@ -431,6 +438,7 @@ type LoadBalancerStatus struct {
 	// Names of the active targets; only for Machine and Node targets.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
 	// +listType=atomic
 	ActiveTargets []string `json:"activeTargets,omitempty"`
 	// Active and all targets, as 3/3; only for Machine and Node targets.
@@ -456,12 +464,14 @@ type LoadBalancerStatus struct {
 // +kubebuilder:printcolumn:name="Members",type=string,JSONPath=`.status.members`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most: it is also a label value"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most, for it is also a label value: choose a shorter one"
 type LoadBalancer struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   LoadBalancerSpec   `json:"spec,omitempty"`
+	// +required
+	Spec LoadBalancerSpec `json:"spec"`
+	// +optional
 	Status LoadBalancerStatus `json:"status,omitempty"`
 }
 

@@ -10,8 +10,8 @@ type ProxyHostsSource struct {
 	// +kubebuilder:validation:MaxLength=63
 	Pool string `json:"pool"`
 	// Ports that may be used, as first-last.
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,5}-[0-9]{1,5}$`
 	// +kubebuilder:validation:MaxLength=11
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}-[0-9]{1,5}$') && 1 <= int(self.split('-')[0]) && int(self.split('-')[0]) <= int(self.split('-')[1]) && int(self.split('-')[1]) <= 65535",message="ports must be a range within 1 to 65535, such as 20000-29999"
 	Ports string `json:"ports"`
 }
 
@@ -61,7 +61,7 @@ type AddressPoolSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=91
-	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) || (r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1])))",message="each range must be a CIDR, such as 192.0.2.0/26, or two addresses, such as 192.0.2.128-192.0.2.140"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) || (r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="each of ranges must be a CIDR, such as 192.0.2.0/26, or two addresses of one family, such as 192.0.2.128-192.0.2.140"
 	// +listType=atomic
 	Ranges []string `json:"ranges,omitempty"`
 	// +optional
@@ -83,7 +83,7 @@ type AddressPoolSpec struct {
 	Requestable bool `json:"requestable,omitempty"`
 	// Rest of an address between its proven release and its next grant. Default: 0s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="quarantine must lie between 0s and 720h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="quarantine must be a duration between 0s and 720h, such as 1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	Quarantine *metav1.Duration `json:"quarantine,omitempty"`
@@ -127,7 +127,9 @@ type AddressPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   AddressPoolSpec   `json:"spec,omitempty"`
+	// +required
+	Spec AddressPoolSpec `json:"spec"`
+	// +optional
 	Status AddressPoolStatus `json:"status,omitempty"`
 }
 
@@ -166,6 +168,7 @@ type Holder struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:Pattern=`^(TCP|UDP|SCTP)/[0-9]{1,5}$`
+	// +kubebuilder:validation:items:MaxLength=10
 	// +listType=atomic
 	Ports []string `json:"ports,omitempty"`
 }

@@ -50,7 +50,7 @@ type ClassHooksOnly struct {
 type ClassDefaults struct {
 	// Default: 5m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="drainTimeout must lie between 0s and 720h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="drainTimeout must be a duration between 0s and 720h, such as 5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
@@ -104,7 +104,9 @@ type LoadBalancerClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   LoadBalancerClassSpec   `json:"spec,omitempty"`
+	// +required
+	Spec LoadBalancerClassSpec `json:"spec"`
+	// +optional
 	Status LoadBalancerClassStatus `json:"status,omitempty"`
 }
 

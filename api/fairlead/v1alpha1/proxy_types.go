@@ -134,12 +134,14 @@ type ProxyStatus struct {
 // +kubebuilder:printcolumn:name="Frontends",type=integer,JSONPath=`.status.frontends`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most: choose a shorter one"
 type Proxy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ProxySpec   `json:"spec,omitempty"`
+	// +required
+	Spec ProxySpec `json:"spec"`
+	// +optional
 	Status ProxyStatus `json:"status,omitempty"`
 }
 

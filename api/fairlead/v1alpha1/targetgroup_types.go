@@ -48,7 +48,7 @@ type Target struct {
 	State TargetState `json:"state,omitempty"`
 	// Draining: how long open connections may run on, counted by each proxy; 0s: without bound. Default: the LoadBalancer's, else the class's drainTimeout.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="drainFor must lie between 0s and 720h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="drainFor must be a duration between 0s and 720h, such as 5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	DrainFor *metav1.Duration `json:"drainFor,omitempty"`

@@ -35,7 +35,7 @@ type TenantSpec struct {
 	// Namespace of the hub that belongs to this Tenant. Default: its name. Immutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self).hasValue()",message="namespace must be a namespace's name: lower-case letters, digits and hyphens, such as prod-eu"
 	Namespace string `json:"namespace,omitempty"`
 	// Domain of its host names. Default: its name below the hub's domain.
 	// +optional
@@ -115,7 +115,7 @@ type TenantStatus struct {
 // +kubebuilder:printcolumn:name="Addresses",type=integer,JSONPath=`.status.usage.addresses`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most: it is also a label value"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most, for it is also a label value: choose a shorter one"
 // +kubebuilder:validation:XValidation:rule="(has(self.spec) && has(self.spec.__namespace__)) || !self.metadata.name.contains('.')",message="metadata.name must have no dots, for it becomes a namespace: choose another, or set spec.namespace"
 // +kubebuilder:validation:XValidation:rule="(has(self.spec) && has(self.spec.__namespace__) ? self.spec.__namespace__ : self.metadata.name) == (has(oldSelf.spec) && has(oldSelf.spec.__namespace__) ? oldSelf.spec.__namespace__ : oldSelf.metadata.name)",message="spec.namespace is immutable: create another Tenant"
 type Tenant struct {
