@@ -1,14 +1,15 @@
-// Command kube is a Kubernetes control plane and hollow nodes in one file; see doc.go.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 
+	"github.com/spf13/pflag"
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
@@ -43,7 +44,7 @@ func main() {
 func run(f func(context.Context, []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := f(ctx, os.Args[1:]); err != nil {
+	if err := f(ctx, os.Args[1:]); err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, os.Args[0]+":", err)
 		os.Exit(1)
 	}

@@ -12,7 +12,7 @@ import (
 const KubeBinaryEnv = "FAIRLEAD_KUBE"
 
 // ErrNoKubeBinary says that the kube binary is not built.
-var ErrNoKubeBinary = errors.New("no kube binary; run `make bin/kube`")
+var ErrNoKubeBinary = errors.New("no kube binary; run `make kube`")
 
 // KubeBinary finds the kube binary: the given path, else $FAIRLEAD_KUBE, else bin/kube
 // under the root of the module that the working directory is in.

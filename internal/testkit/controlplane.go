@@ -101,7 +101,13 @@ func (c *ControlPlane) makeDir() error {
 	if c.dir, err = filepath.Abs(c.options.Dir); err != nil {
 		return err
 	}
-	return os.MkdirAll(c.dir, 0o755)
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return err
+	}
+	if old, err := os.ReadDir(c.dir); err != nil || len(old) > 0 {
+		return errors.Join(err, fmt.Errorf("directory %s is not empty", c.dir))
+	}
+	return nil
 }
 
 func (c *ControlPlane) startEtcd() (err error) {

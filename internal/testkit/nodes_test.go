@@ -101,6 +101,7 @@ func refused(t *testing.T, at netip.AddrPort) {
 }
 
 func TestHollowNodes(t *testing.T) {
+	t.Parallel()
 	c := kubetest.Start(t, testkit.Options{Name: "hollow"})
 	kubetest.StartNodes(t, c, "node-1", "node-2", "node-3")
 	admin := newClient(t, c.Kubeconfig())
@@ -241,6 +242,60 @@ func TestHollowNodes(t *testing.T) {
 			return err
 		})
 	})
+}
+
+// A node that is dead for long is NotReady, and so are its Pods, until it is back.
+func TestDeadNodeTurnsNotReadyAndRecovers(t *testing.T) {
+	t.Parallel()
+	// Above the 10 s between two heartbeats; the check runs every 5 s.
+	c := kubetest.Start(t, testkit.Options{Name: "lifecycle", ControllerFlags: []string{"--node-monitor-grace-period=12s"}})
+	kubetest.StartNodes(t, c, "node-1", "node-2")
+	admin := newClient(t, c.Kubeconfig())
+	svc := service("web", "web", v1.ServiceExternalTrafficPolicyCluster)
+	for _, o := range []client.Object{deployment("web", 2), svc} {
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := netip.AddrPortFrom(c.Nodes()[0].Address, uint16(svc.Spec.Ports[0].NodePort))
+	spread(t, at, 2)
+	if err := c.KillNode(t.Context(), "node-2"); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, time.Minute, "node-2 to be NotReady", func(ctx context.Context) error {
+		return nodeReady(ctx, admin, "node-2", v1.ConditionUnknown)
+	})
+	kubetest.Eventually(t, 30*time.Second, "20 answers in a row from node-1 alone", func(ctx context.Context) error {
+		for range 20 {
+			if a, err := ask(ctx, at); err != nil || a.Node != "node-1" {
+				return fmt.Errorf("%s answered, %v", a.Node, err)
+			}
+		}
+		return nil
+	})
+	if err := nodeReady(t.Context(), admin, "node-1", v1.ConditionTrue); err != nil {
+		t.Error(err)
+	}
+	if err := c.ReviveNode(t.Context(), "node-2"); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 30*time.Second, "node-2 to be Ready", func(ctx context.Context) error {
+		return nodeReady(ctx, admin, "node-2", v1.ConditionTrue)
+	})
+	spread(t, at, 2)
+}
+
+func nodeReady(ctx context.Context, c client.Client, name string, want v1.ConditionStatus) error {
+	n := &v1.Node{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
+		return err
+	}
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == v1.NodeReady && condition.Status == want {
+			return nil
+		}
+	}
+	return fmt.Errorf("conditions %v", n.Status.Conditions)
 }
 
 // hold opens a connection that the Pod keeps, past the first line.
