@@ -1,0 +1,22 @@
+// Package proxy turns the hub's objects into traffic, and says how far it has
+// come:
+//
+//	hub ─ watch ─▶ Inbox ─▶ loop: build ▶ + health ▶ Diff ▶ Apply ─▶ reporter: file, ProxyReports, Proxy.status
+//	                          ▲                                          │
+//	                          └── data plane, checker, retry timer       └─ lease: every 10 s
+//
+// The loop (loop.go) is one goroutine. Each turn it takes everything that the
+// five watches delivered, with the resource versions up to which that is all,
+// builds one Program and applies it. Events that come meanwhile wait for the
+// next turn; there is no other debounce.
+//
+// The reporter (reporter.go) is a second goroutine: a slow hub never holds up
+// an Apply. It takes the newest state that was applied and writes, in this
+// order, the last-good file (file.go), the exceptions (exceptions.go,
+// reports.go), then Proxy.status.through (status.go). That order is what
+// others may rely on: who reads a version in `through` finds everything that
+// this proxy does not plainly serve up to there in its reports.
+//
+// Before its first view is complete (all five lists, its own Proxy, registered
+// under its name) a proxy serves nothing, or what its last-good file holds.
+package proxy

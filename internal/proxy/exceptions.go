@@ -1,0 +1,390 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+const (
+	// maxEntries is what one list of a ProxyReport holds.
+	maxEntries = 500
+	// quiet is how long a member may be unchecked before that is worth a word: a new Service's members are so for a moment.
+	quiet = 2 * time.Second
+)
+
+// content is one namespace's exceptions, sorted.
+type content struct {
+	Refused   []v1alpha1.RefusedFrontend
+	Members   []v1alpha1.ReportedMember
+	Addresses []v1alpha1.ReportedAddress
+	Truncated bool
+}
+
+func (c *content) empty() bool {
+	return len(c.Refused)+len(c.Members)+len(c.Addresses) == 0 && !c.Truncated
+}
+
+// provesGone says that c holds a word that somebody may act on by letting go.
+func (c *content) provesGone() bool {
+	return slices.ContainsFunc(c.Members, func(m v1alpha1.ReportedMember) bool { return m.State == v1alpha1.ReportedGone }) ||
+		slices.ContainsFunc(c.Addresses, func(a v1alpha1.ReportedAddress) bool { return a.State == v1alpha1.ReportedGone })
+}
+
+// difference says how two contents differ, so that each is written in its time.
+type difference int
+
+const (
+	same difference = iota
+	// counts: open connections only.
+	counts
+	// health: members' health only.
+	health
+	// proof: what somebody waits for.
+	proof
+)
+
+func (c *content) differs(o *content) difference {
+	if !slices.Equal(c.Refused, o.Refused) || c.Truncated != o.Truncated ||
+		!slices.EqualFunc(c.Addresses, o.Addresses, sameAddress) ||
+		!slices.EqualFunc(drains(c.Members), drains(o.Members), sameMember) {
+		return proof
+	}
+	if !slices.EqualFunc(c.Members, o.Members, sameMember) {
+		return health
+	}
+	if !slices.Equal(c.Members, o.Members) || !slices.Equal(c.Addresses, o.Addresses) {
+		return counts
+	}
+	return same
+}
+
+func sameMember(a, b v1alpha1.ReportedMember) bool {
+	a.OpenConnections, b.OpenConnections = 0, 0
+	return a == b
+}
+
+func sameAddress(a, b v1alpha1.ReportedAddress) bool {
+	a.OpenConnections, b.OpenConnections = 0, 0
+	return a == b
+}
+
+func drains(ms []v1alpha1.ReportedMember) []v1alpha1.ReportedMember {
+	var out []v1alpha1.ReportedMember
+	for _, m := range ms {
+		if m.State == v1alpha1.ReportedDraining || m.State == v1alpha1.ReportedGone {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// exceptions turns what is served into what is to be reported, by namespace.
+// It remembers the health of namespaces in which nothing changed. One
+// goroutine uses it.
+type exceptions struct {
+	explain   func(lb.Probe) string
+	tenants   map[lb.TenantID]*tenantHealth
+	unchecked map[lb.Probe]time.Time
+}
+
+type tenantHealth struct {
+	snapshot *lb.Snapshot
+	entries  []v1alpha1.ReportedMember
+	truncate bool
+}
+
+func newExceptions(explain func(lb.Probe) string) *exceptions {
+	return &exceptions{explain: explain, tenants: map[lb.TenantID]*tenantHealth{}, unchecked: map[lb.Probe]time.Time{}}
+}
+
+// of is what s has to say at a time. healthChanged: verdicts may differ from
+// those of the call before. again is when members turn from new to unchecked; zero: not by itself.
+func (x *exceptions) of(s *served, now time.Time, healthChanged bool) (map[string]*content, time.Time) {
+	out := map[string]*content{}
+	in := func(ns string) *content {
+		c := out[ns]
+		if c == nil {
+			c = &content{}
+			out[ns] = c
+		}
+		return c
+	}
+	refused(s, in)
+	draining(s, in)
+	releasing(s, in)
+	again := x.health(s, now, healthChanged, in)
+	for _, c := range out {
+		c.finish()
+	}
+	return out, again
+}
+
+// finish sorts and bounds.
+func (c *content) finish() {
+	slices.SortFunc(c.Refused, func(a, b v1alpha1.RefusedFrontend) int {
+		return cmp.Or(cmp.Compare(a.LoadBalancer, b.LoadBalancer), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Problem.Reason, b.Problem.Reason), cmp.Compare(a.Problem.Message, b.Problem.Message))
+	})
+	c.Refused = slices.Compact(c.Refused)
+	// What somebody waits for comes first, so that a long list loses the rest.
+	slices.SortFunc(c.Members, func(a, b v1alpha1.ReportedMember) int {
+		return cmp.Or(cmp.Compare(weight(a.State), weight(b.State)), cmp.Compare(a.TargetGroup, b.TargetGroup), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Check, b.Check), cmp.Compare(a.TargetUID, b.TargetUID), cmp.Compare(a.GroupUID, b.GroupUID))
+	})
+	slices.SortFunc(c.Addresses, func(a, b v1alpha1.ReportedAddress) int { return cmp.Compare(a.Name, b.Name) })
+	if len(c.Refused) > maxEntries {
+		c.Refused, c.Truncated = c.Refused[:maxEntries], true
+	}
+	if len(c.Members) > maxEntries {
+		c.Members, c.Truncated = c.Members[:maxEntries], true
+	}
+	if len(c.Addresses) > maxEntries {
+		c.Addresses, c.Truncated = c.Addresses[:maxEntries], true
+	}
+}
+
+func weight(s v1alpha1.ReportedState) int {
+	switch s {
+	case v1alpha1.ReportedGone:
+		return 0
+	case v1alpha1.ReportedDraining:
+		return 1
+	case v1alpha1.ReportedUnhealthy:
+		return 2
+	}
+	return 3
+}
+
+func refused(s *served, in func(string) *content) {
+	add := func(p lb.Problem) {
+		if p.Object.Kind != "LoadBalancer" {
+			return
+		}
+		c := in(p.Object.Namespace)
+		c.Refused = append(c.Refused, v1alpha1.RefusedFrontend{
+			LoadBalancer: p.Object.Name,
+			Port:         int32(p.Object.Port),
+			Protocol:     clusterv1.Protocol(p.Object.Protocol),
+			Problem:      v1alpha1.Problem{Field: cut(p.Field, 253), Reason: cut(p.Reason, 63), Message: cut(p.Message, 1024)},
+		})
+	}
+	for _, p := range s.Refused {
+		add(p)
+	}
+	for _, p := range s.Program.Problems {
+		add(p)
+	}
+	for _, t := range s.Program.Tenants {
+		for _, p := range t.Problems {
+			if s.Own != nil && s.Own(p) {
+				add(p)
+			}
+		}
+	}
+}
+
+// draining names each target that is to be drained: Draining while
+// connections are open, else Gone. Addresses that it no longer has count too.
+func draining(s *served, in func(string) *content) {
+	for _, tg := range s.Draining {
+		open := s.Observation.Draining[lb.TenantID(tg.Namespace)]
+		for _, t := range tg.Spec.Targets {
+			if !isDraining(t) {
+				continue
+			}
+			base := v1alpha1.ReportedMember{
+				TargetGroup: tg.Name, GroupUID: string(tg.UID), Target: t.Name, TargetUID: t.UID,
+			}
+			c := in(tg.Namespace)
+			add := func(address string, n int64) {
+				m := base
+				m.Address, m.State, m.OpenConnections = address, v1alpha1.ReportedGone, n
+				if n > 0 {
+					m.State = v1alpha1.ReportedDraining
+				}
+				c.Members = append(c.Members, m)
+			}
+			own := servedAddress(t)
+			listed := false
+			for k, n := range open {
+				if k.UID == t.UID {
+					add(k.Address.String(), n)
+					listed = listed || k.Address.String() == own
+				}
+			}
+			if !listed {
+				add(own, 0)
+			}
+		}
+	}
+}
+
+// servedAddress is the one of a target's addresses that connections go to: its first IPv4 address, else its first.
+func servedAddress(t v1alpha1.Target) string {
+	for _, a := range t.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
+			return a
+		}
+	}
+	if len(t.Addresses) > 0 {
+		return t.Addresses[0]
+	}
+	return ""
+}
+
+// releasing names each address that is to be released, in each holder's
+// namespace: Gone when its listeners are closed and no connection is open.
+func releasing(s *served, in func(string) *content) {
+	if len(s.Releasing) == 0 {
+		return
+	}
+	listening := map[netip.Addr]bool{}
+	for _, l := range s.Program.Listeners {
+		listening[l.Socket.Address] = true
+	}
+	closing := map[netip.Addr]int64{}
+	stillOpen := map[netip.Addr]bool{}
+	for f, n := range s.Observation.Closing {
+		closing[f.Address] += n
+		stillOpen[f.Address] = true
+	}
+	for _, a := range s.Releasing {
+		e := v1alpha1.ReportedAddress{Name: a.Name, UID: string(a.UID), State: v1alpha1.ReportedGone}
+		if ip, err := netip.ParseAddr(a.Spec.Address); err == nil && (listening[ip] || stillOpen[ip]) {
+			e.State, e.OpenConnections = v1alpha1.ReportedDraining, closing[ip]
+		}
+		seen := map[string]bool{}
+		for _, h := range a.Spec.Holders {
+			if !seen[h.Namespace] {
+				seen[h.Namespace] = true
+				c := in(h.Namespace)
+				c.Addresses = append(c.Addresses, e)
+			}
+		}
+	}
+}
+
+// health names members that fail their checks, or were not checked for a while.
+func (x *exceptions) health(s *served, now time.Time, changed bool, in func(string) *content) (again time.Time) {
+	seen := map[lb.Probe]time.Time{}
+	for id := range x.tenants {
+		if s.Program.Tenants[id] == nil {
+			delete(x.tenants, id)
+		}
+	}
+	waiting := len(x.unchecked) > 0
+	for id, t := range s.Program.Tenants {
+		h := x.tenants[id]
+		if h == nil || h.snapshot != t || changed || waiting {
+			h = &tenantHealth{snapshot: t}
+			h.entries = x.tenant(t, s.Program.Health, now, seen)
+			x.tenants[id] = h
+		}
+		if len(h.entries) > 0 {
+			c := in(string(id))
+			c.Members = append(c.Members, h.entries...)
+		}
+	}
+	x.unchecked = seen
+	for _, since := range seen {
+		if due := since.Add(quiet); due.After(now) && (again.IsZero() || due.Before(again)) {
+			again = due
+		}
+	}
+	return again
+}
+
+type groupCheck struct {
+	group lb.GroupID
+	check lb.Check
+}
+
+func (x *exceptions) tenant(t *lb.Snapshot, verdicts lb.Health, now time.Time, seen map[lb.Probe]time.Time) []v1alpha1.ReportedMember {
+	var out []v1alpha1.ReportedMember
+	done := make(map[groupCheck]bool)
+	for _, p := range t.Pools {
+		gc := groupCheck{p.Group, p.Check}
+		g := t.Groups[p.Group]
+		if g == nil || done[gc] {
+			continue
+		}
+		done[gc] = true
+		for i := range g.Members {
+			m := &g.Members[i]
+			if m.Draining {
+				continue
+			}
+			v := verdicts.Of(p.Check, m.Address)
+			if v == lb.Healthy {
+				continue
+			}
+			probe := lb.Probe{Check: p.Check, Address: m.Address}
+			e := v1alpha1.ReportedMember{
+				TargetGroup: m.TargetGroup, GroupUID: m.GroupUID, Target: m.Name, TargetUID: m.UID,
+				Address: m.Address.String(), Check: p.Check.String(), State: v1alpha1.ReportedUnhealthy,
+			}
+			if v == lb.Unchecked {
+				since, ok := x.unchecked[probe]
+				if !ok {
+					since = now
+				}
+				seen[probe] = since
+				if now.Sub(since) < quiet {
+					continue
+				}
+				e.State = v1alpha1.ReportedUnchecked
+			} else if x.explain != nil {
+				e.Message = cut(x.explain(probe), 1024)
+			}
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.ReportedMember) int {
+		return cmp.Or(cmp.Compare(a.TargetUID, b.TargetUID), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Check, b.Check), cmp.Compare(a.GroupUID, b.GroupUID))
+	})
+	out = slices.Compact(out)
+	if len(out) > maxEntries/2 {
+		out = fold(out)
+	}
+	return out
+}
+
+// fold makes one entry of all checks that a target fails, so that a dead node
+// behind a thousand ports is one line.
+func fold(ms []v1alpha1.ReportedMember) []v1alpha1.ReportedMember {
+	type target struct {
+		group, uid, address string
+		state               v1alpha1.ReportedState
+	}
+	var out []v1alpha1.ReportedMember
+	at := map[target]int{}
+	more := map[target]int{}
+	for _, m := range ms {
+		k := target{m.GroupUID, m.TargetUID, m.Address, m.State}
+		if _, ok := at[k]; ok {
+			more[k]++
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, m)
+	}
+	for k, n := range more {
+		m := &out[at[k]]
+		m.Message = cut(strings.TrimPrefix(fmt.Sprintf("%s; and %d more checks", m.Message, n), "; "), 1024)
+	}
+	return out
+}
+
+// cut bounds a text by the API's limit, at a whole character.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}

@@ -1,0 +1,318 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fileFormat is the first word of a last-good file.
+const fileFormat = "fairlead-last-good/1"
+
+// compactAfter is how many bytes may be appended before the file is written anew.
+const compactAfter = 1 << 20
+
+// FileHeader is the first line of a last-good file: who wrote it, under which hub.
+type FileHeader struct {
+	Format   string    `json:"format"`
+	Proxy    string    `json:"proxy"`
+	Pool     string    `json:"pool"`
+	ProxyUID types.UID `json:"proxyUID,omitempty"`
+	HubUID   string    `json:"hubUID,omitempty"`
+	Boot     string    `json:"boot,omitempty"`
+}
+
+// fileLine is each further line: an object that is there, one that is gone, or
+// the end of a batch with the versions up to which all before it is everything.
+type fileLine struct {
+	Resource string          `json:"r,omitempty"`
+	Gone     *Key            `json:"gone,omitempty"`
+	Object   json.RawMessage `json:"o,omitempty"`
+	Through  *Versions       `json:"through,omitempty"`
+}
+
+// LastGood is what a last-good file holds.
+type LastGood struct {
+	FileHeader
+	Through Versions
+	Objects [resources]map[Key]Object
+}
+
+// file is the last-good inputs on disk: a snapshot of the objects that the
+// Program is built from, and after it what changed since, batch by batch. A
+// batch counts once its last line is whole. It holds no Secrets. One goroutine uses it.
+type file struct {
+	path     string
+	header   FileHeader
+	objects  [resources]map[Key]Object
+	appended int
+	size     int
+	out      *os.File
+}
+
+// newFile returns the file of that header's proxy in a directory. It is written anew at the first write.
+func newFile(dir string, h FileHeader) *file {
+	h.Format = fileFormat
+	f := &file{path: filepath.Join(dir, h.Proxy+".last-good"), header: h}
+	for r := range f.objects {
+		f.objects[r] = map[Key]Object{}
+	}
+	return f
+}
+
+// identify says under which hub and as which Proxy the next writes are made.
+func (f *file) identify(hubUID string, proxyUID types.UID, boot string) {
+	h := f.header
+	h.HubUID, h.ProxyUID, h.Boot = hubUID, proxyUID, boot
+	if h == f.header {
+		return
+	}
+	f.header = h
+	f.close()
+}
+
+func (f *file) close() {
+	if f.out != nil {
+		f.out.Close()
+		f.out = nil
+	}
+}
+
+// write adds a batch; synced: it returns once the batch would survive a power cut.
+// After an error the whole file is written anew by the next write.
+func (f *file) write(changes []Change, through Versions, durable durability) error {
+	f.note(changes)
+	if f.out == nil || f.appended > max(compactAfter, f.size) {
+		f.close()
+		return f.rewrite(through)
+	}
+	var b bytes.Buffer
+	for _, c := range changes {
+		if err := encodeChange(&b, c); err != nil {
+			return err
+		}
+	}
+	if err := encodeLine(&b, fileLine{Through: &through}); err != nil {
+		return err
+	}
+	n, err := f.out.Write(b.Bytes())
+	f.appended += n
+	if err == nil && durable == synced {
+		err = f.out.Sync()
+	}
+	if err != nil {
+		f.close()
+		return fmt.Errorf("writing last-good file %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// note takes changes in without writing them.
+func (f *file) note(changes []Change) {
+	for _, c := range changes {
+		if c.Object == nil {
+			delete(f.objects[c.Resource], c.Key)
+		} else {
+			f.objects[c.Resource][c.Key] = c.Object
+		}
+	}
+}
+
+// durability of a write.
+type durability int
+
+const (
+	buffered durability = iota
+	synced
+)
+
+// rewrite writes the whole file beside the old one and puts it in its place, synced.
+func (f *file) rewrite(through Versions) (err error) {
+	defer func() {
+		if err != nil {
+			f.close()
+			err = fmt.Errorf("writing last-good file %s: %w", f.path, err)
+		}
+	}()
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return err
+	}
+	next := f.path + ".new"
+	out, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	f.out = out
+	w := &countingWriter{to: bufio.NewWriterSize(out, 1<<16)}
+	if err := encodeLine(w, f.header); err != nil {
+		return err
+	}
+	for r := range resources {
+		for k, o := range f.objects[r] {
+			if err := encodeChange(w, Change{r, k, o}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := encodeLine(w, fileLine{Through: &through}); err != nil {
+		return err
+	}
+	if err := w.to.Flush(); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(next, f.path); err != nil {
+		return err
+	}
+	f.size, f.appended = w.n, 0
+	return syncDir(filepath.Dir(f.path))
+}
+
+// remove takes the file away: what it says must not be served again.
+func (f *file) remove() error {
+	f.close()
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing last-good file: %w", err)
+	}
+	if err := syncDir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing last-good file: %w", err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+type countingWriter struct {
+	to *bufio.Writer
+	n  int
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	w.n += len(b)
+	return w.to.Write(b)
+}
+
+func encodeLine(w io.Writer, line any) error {
+	b, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+func encodeChange(w io.Writer, c Change) error {
+	line := fileLine{Resource: c.Resource.String()}
+	if c.Object == nil {
+		line.Gone = &c.Key
+		return encodeLine(w, line)
+	}
+	b, err := json.Marshal(c.Object)
+	if err != nil {
+		return fmt.Errorf("encoding %s %s/%s: %w", c.Resource, c.Key.Namespace, c.Key.Name, err)
+	}
+	line.Object = b
+	return encodeLine(w, line)
+}
+
+// ReadLastGood reads the last-good file of a proxy in a directory; fs.ErrNotExist where there is none.
+func ReadLastGood(dir, proxy string) (*LastGood, error) {
+	path := filepath.Join(dir, proxy+".last-good")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading last-good file: %w", err)
+	}
+	g, err := parseLastGood(b)
+	if err != nil {
+		return nil, fmt.Errorf("reading last-good file %s: %w", path, err)
+	}
+	return g, nil
+}
+
+// parseLastGood applies whole batches. A torn last batch is left out: it was
+// not synced, so nobody was told of it. Damage before a whole batch voids the file.
+func parseLastGood(b []byte) (*LastGood, error) {
+	g := &LastGood{}
+	for r := range g.Objects {
+		g.Objects[r] = map[Key]Object{}
+	}
+	first, rest, whole := bytes.Cut(b, []byte("\n"))
+	if !whole || json.Unmarshal(first, &g.FileHeader) != nil || g.Format != fileFormat {
+		return nil, fmt.Errorf("the first line is not that of a %s", fileFormat)
+	}
+	var batch []Change
+	var damaged error
+	n, batches := 1, 0
+	for len(rest) > 0 {
+		var line []byte
+		line, rest, whole = bytes.Cut(rest, []byte("\n"))
+		n++
+		if !whole {
+			break
+		}
+		c, through, err := decodeLine(line)
+		switch {
+		case err != nil:
+			damaged = fmt.Errorf("line %d: %w", n, err)
+		case through != nil && damaged != nil:
+			return nil, damaged
+		case through != nil:
+			for _, c := range batch {
+				if c.Object == nil {
+					delete(g.Objects[c.Resource], c.Key)
+				} else {
+					g.Objects[c.Resource][c.Key] = c.Object
+				}
+			}
+			g.Through, batch = *through, nil
+			batches++
+		default:
+			batch = append(batch, c)
+		}
+	}
+	if batches == 0 {
+		return nil, errors.New("it holds no whole batch")
+	}
+	return g, nil
+}
+
+func decodeLine(b []byte) (Change, *Versions, error) {
+	var line fileLine
+	if err := json.Unmarshal(b, &line); err != nil {
+		return Change{}, nil, err
+	}
+	if line.Through != nil {
+		return Change{}, line.Through, nil
+	}
+	for r := range resources {
+		if r.String() != line.Resource {
+			continue
+		}
+		if line.Gone != nil {
+			return Change{r, *line.Gone, nil}, nil, nil
+		}
+		o := r.newObject()
+		if err := json.Unmarshal(line.Object, o); err != nil {
+			return Change{}, nil, fmt.Errorf("decoding %s: %w", r, err)
+		}
+		return Change{r, keyOf(o), o}, nil, nil
+	}
+	return Change{}, nil, fmt.Errorf("unknown resource %q", line.Resource)
+}

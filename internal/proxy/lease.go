@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// leaseEvery is the time between two renewals, leaseFor what the Lease says that it is good for.
+	leaseEvery = 10 * time.Second
+	leaseFor   = 30 * time.Second
+	// countEvery renewals the proxies are counted.
+	countEvery = 6
+)
+
+// lease renews the Lease beside the Proxy from its registration on. It repeats
+// how far the proxy is through, so that rest costs no other write.
+type lease struct {
+	o      Options
+	boot   string
+	log    *slog.Logger
+	r      *reporter
+	object *coordinationv1.Lease
+}
+
+func newLease(o Options, boot string, r *reporter) *lease {
+	return &lease{o: o, boot: boot, log: o.Logger, r: r}
+}
+
+func (l *lease) run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-l.r.registered:
+	}
+	failures := 0
+	for n := 0; ctx.Err() == nil; n++ {
+		pause := leaseEvery
+		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+			failures++
+			if failures == 1 {
+				l.log.Warn("lease can't be renewed", "err", err)
+			}
+			l.o.Metrics.write("failed", "lease")
+			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
+			pause = pause/2 + rand.N(pause/2)
+		} else {
+			failures = 0
+			l.o.Metrics.write("written", "lease")
+			if n%countEvery == 0 {
+				l.count(ctx)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// count makes status writes rarer where many proxies write.
+func (l *lease) count(ctx context.Context) {
+	if n, err := l.o.Hub.CountProxies(ctx); err == nil {
+		l.r.interval.Store(int64(max(statusEvery, time.Duration(n)*statusPerProxy)))
+	}
+}
+
+func (l *lease) renew(ctx context.Context) error {
+	through := "{}"
+	if t := l.r.published.Load(); t != nil {
+		b, err := json.Marshal(t)
+		if err != nil {
+			return fmt.Errorf("encoding through: %w", err)
+		}
+		through = string(b)
+	}
+	for range 3 {
+		var next *coordinationv1.Lease
+		var err error
+		if l.object == nil {
+			next, err = l.o.Hub.CreateLease(ctx, l.fill(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: l.o.Name},
+			}, through))
+		} else {
+			next, err = l.o.Hub.UpdateLease(ctx, l.fill(l.object.DeepCopy(), through))
+		}
+		switch {
+		case err == nil:
+			l.object = next
+			return nil
+		case apierrors.IsNotFound(err) && l.object != nil:
+			l.object = nil
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			if l.object, err = l.o.Hub.GetLease(ctx, v1alpha1.SystemNamespace, l.o.Name); err != nil {
+				l.object = nil
+				return fmt.Errorf("reading lease: %w", err)
+			}
+		default:
+			return fmt.Errorf("renewing lease: %w", err)
+		}
+	}
+	return fmt.Errorf("renewing lease %s: conflicts do not end", l.o.Name)
+}
+
+func (l *lease) fill(to *coordinationv1.Lease, through string) *coordinationv1.Lease {
+	now := metav1.NowMicro()
+	to.ManagedFields = nil
+	metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.AnnotationBoot, l.boot)
+	metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.AnnotationThrough, through)
+	if ptr.Deref(to.Spec.HolderIdentity, "") != l.boot {
+		to.Spec.AcquireTime = &now
+	}
+	to.Spec.HolderIdentity = &l.boot
+	to.Spec.LeaseDurationSeconds = ptr.To(int32(leaseFor / time.Second))
+	to.Spec.RenewTime = &now
+	return to
+}

@@ -1,0 +1,305 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+const (
+	// patience is how long the hub may take for its first view before the last-good file is served.
+	patience = 500 * time.Millisecond
+	// refusedAgain is the pause before what was refused is tried again: a port may have become free.
+	refusedAgain = time.Second
+)
+
+// loop is the proxy's one goroutine that builds and applies.
+type loop struct {
+	o     Options
+	log   *slog.Logger
+	inbox *Inbox
+	own   *Own
+	box   *mailbox
+	ready *atomic.Bool
+
+	builder Builder
+	checks  *checkRecord
+	watched *watched
+	probes  probes
+	filed   *lb.Program
+
+	// fromHub: the first view was complete once; it stays so.
+	fromHub bool
+	// late: patience is over.
+	late bool
+	// built is what the hub's objects make, while nothing changed since.
+	built    *lb.Program
+	versions Versions
+	// changes and since were taken from the Inbox and not yet applied.
+	changes []Change
+	since   time.Time
+
+	// base and applied are the Program of the last Apply without and with health.
+	base    *lb.Program
+	applied *lb.Program
+	state   *served
+
+	healthDirty, observeDirty bool
+	// again is when Apply is called again, whatever happens; failures in a row make it later.
+	again    time.Time
+	failures int
+}
+
+func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready *atomic.Bool) *loop {
+	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool)}
+	l.checks = &checkRecord{of: o.Dataplane.Check}
+	l.builder = o.NewBuilder(l.checks.check)
+	if g != nil {
+		b := o.NewBuilder(l.checks.check)
+		for r := range resources {
+			for _, obj := range g.Objects[r] {
+				b.Set(obj)
+			}
+		}
+		l.filed = b.Program()
+	}
+	return l
+}
+
+// checkRecord remembers what the data plane's check said, to tell it from what
+// everybody can see in the hub's objects.
+type checkRecord struct {
+	of   func(*lb.Snapshot) []lb.Problem
+	said sync.Map // lb.Problem → struct{}
+}
+
+func (c *checkRecord) check(s *lb.Snapshot) []lb.Problem {
+	ps := c.of(s)
+	for _, p := range ps {
+		c.said.Store(p, struct{}{})
+	}
+	return ps
+}
+
+func (c *checkRecord) saidSo(p lb.Problem) bool {
+	_, ok := c.said.Load(p)
+	return ok
+}
+
+func (l *loop) run(ctx context.Context) error {
+	drift, err := l.o.Dataplane.Recover(ctx, l.filed)
+	if err != nil {
+		return err
+	}
+	l.log.Info("data plane looked at", "missing", drift.Missing, "foreign", drift.Foreign)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	again := time.NewTimer(time.Hour)
+	defer again.Stop()
+	for {
+		if !l.again.IsZero() {
+			again.Reset(time.Until(l.again))
+		} else {
+			again.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.inbox.changed:
+		case <-l.own.loop:
+		case <-l.o.Checker.Changed():
+			l.healthDirty = true
+		case <-l.o.Dataplane.Changed():
+			l.observeDirty = true
+		case <-late.C:
+			l.late = true
+		case <-again.C:
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.turn(ctx)
+	}
+}
+
+// turn takes what is pending, and applies it.
+func (l *loop) turn(ctx context.Context) {
+	l.takeIn()
+	own := l.own.state()
+	base := l.choose(own)
+	if base == nil {
+		return
+	}
+	state := &served{FromHub: l.fromHub, Fence: own.Fence, Own: l.checks.saidSo}
+	p := post{state: state, health: l.healthDirty}
+	if l.fromHub {
+		state.Versions = l.versions
+		p.changes, p.lazy = l.changes, len(l.changes) > 0
+	}
+	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil)
+	if l.state != nil {
+		state.Refused, state.Observation = l.state.Refused, l.state.Observation
+	}
+
+	forced := !l.again.IsZero() && !time.Now().Before(l.again)
+	if base != l.base || l.healthDirty || forced || l.failures > 0 {
+		next := *base
+		next.Health = l.o.Checker.Verdicts()
+		changes := lb.Diff(l.applied, &next)
+		if l.applied == nil || !changes.Empty() || forced {
+			if !l.apply(ctx, &next, changes, state) {
+				return
+			}
+			l.observeDirty = true
+		}
+		p.urgent = turned || structural(&changes) || l.touches(&next) || !slices.Equal(state.Refused, l.state.Refused)
+		p.removal = turned || removes(&changes)
+		l.base, l.applied = base, &next
+		if all, changed := l.probes.update(&next); changed {
+			l.o.Checker.SetProbes(all)
+			l.o.Metrics.probes(len(all))
+		}
+		l.o.Metrics.program(&next)
+	} else if !turned && !p.lazy && !l.observeDirty && l.state.Versions == state.Versions {
+		return
+	}
+	if l.observeDirty {
+		state.Observation = l.o.Dataplane.Observe()
+	}
+	state.Program = l.applied
+	state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
+	l.state, l.healthDirty, l.observeDirty = state, false, false
+	if l.fromHub {
+		l.changes, l.since = nil, time.Time{}
+	}
+	l.ready.Store(true)
+	l.box.put(p)
+}
+
+// takeIn hands what was delivered to the builder.
+func (l *loop) takeIn() {
+	d := l.inbox.take()
+	for _, c := range d.Changes {
+		if c.Object == nil {
+			l.builder.Delete(c.Resource, c.Key)
+		} else {
+			l.builder.Set(c.Object)
+		}
+		l.watched.note(c)
+	}
+	if len(d.Changes) > 0 {
+		l.built = nil
+		l.changes = append(l.changes, d.Changes...)
+		if l.since.IsZero() {
+			l.since = d.Since
+		}
+	}
+	l.versions = d.Versions
+	if !l.fromHub && d.Complete && l.own.state().Known {
+		l.fromHub = true
+		l.log.Info("first view of the hub is complete")
+	}
+}
+
+// choose returns the Program that should run, without health; nil: nothing is known yet.
+func (l *loop) choose(own ownState) *lb.Program {
+	switch {
+	case !l.fromHub && l.late && l.filed != nil:
+		if l.base != l.filed {
+			l.log.Warn("hub is away; serving what the last-good file says")
+		}
+		return l.filed
+	case !l.fromHub:
+		return nil
+	case own.Fence != nil:
+		if l.state == nil || l.state.Fence == nil {
+			l.log.Error("proxy is fenced and serves nothing", "by", own.Fence.By, "reason", own.Fence.Reason)
+			return &lb.Program{}
+		}
+		return l.base
+	}
+	if l.built == nil {
+		began := time.Now()
+		l.built = l.builder.Program()
+		l.o.Metrics.built(time.Since(began))
+	}
+	return l.built
+}
+
+// apply hands next to the data plane; false: it failed and will be tried again.
+func (l *loop) apply(ctx context.Context, next *lb.Program, changes lb.Changes, state *served) bool {
+	began := time.Now()
+	outcome, err := l.o.Dataplane.Apply(ctx, next, changes)
+	l.o.Metrics.applied(outcome, err, time.Since(began))
+	if err != nil {
+		if ctx.Err() != nil {
+			return false
+		}
+		l.failures++
+		pause := min(100*time.Millisecond<<min(l.failures, 5), 2*time.Second)
+		l.again = time.Now().Add(pause/2 + rand.N(pause/2))
+		l.log.Error("program can't be applied", "err", err, "failures", l.failures)
+		if l.state != nil {
+			failed := *l.state
+			failed.ApplyError = err
+			l.state = &failed
+			l.box.put(post{state: l.state, lazy: true})
+		}
+		return false
+	}
+	l.failures, l.again = 0, time.Time{}
+	if len(outcome.Refused) > 0 {
+		l.again = time.Now().Add(refusedAgain)
+	}
+	if !l.since.IsZero() {
+		l.o.Metrics.lag(time.Since(l.since))
+	}
+	if l.state == nil || !slices.Equal(l.state.Refused, outcome.Refused) {
+		for _, p := range outcome.Refused {
+			l.log.Warn("port is refused", "tenant", p.Object.Namespace, "loadbalancer", p.Object.Name, "port", p.Object.Port, "reason", p.Reason, "message", p.Message)
+		}
+	}
+	state.Refused = outcome.Refused
+	l.log.Debug("program applied", "how", outcome.How, "because", outcome.Because, "listeners", len(next.Listeners), "took", time.Since(began))
+	return true
+}
+
+// touches says that an object changed of which something is served, though
+// what is served is the same: somebody waits for its new generation.
+func (l *loop) touches(p *lb.Program) bool {
+	for _, c := range l.changes {
+		if c.Resource != LoadBalancers {
+			continue
+		}
+		t := p.Tenants[lb.TenantID(c.Key.Namespace)]
+		if t == nil {
+			continue
+		}
+		if _, ok := slices.BinarySearchFunc(t.Frontends, c.Key.Name, func(f *lb.Frontend, name string) int { return strings.Compare(f.ID.LoadBalancer, name) }); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// structural says that more than health differs.
+func structural(c *lb.Changes) bool {
+	return len(c.Listeners)+len(c.Frontends)+len(c.Pools)+len(c.Groups) > 0
+}
+
+// removes says that something that was served is not, or not in that form.
+func removes(c *lb.Changes) bool {
+	return slices.ContainsFunc(c.Listeners, func(x lb.ListenerChange) bool { return x.Old != nil }) ||
+		slices.ContainsFunc(c.Frontends, func(x lb.FrontendChange) bool { return x.Old != nil }) ||
+		slices.ContainsFunc(c.Pools, func(x lb.PoolChange) bool { return x.Old != nil }) ||
+		slices.ContainsFunc(c.Groups, func(x lb.GroupChange) bool {
+			return x.New == nil || slices.ContainsFunc(x.Members, func(m lb.MemberChange) bool { return m.Old != nil })
+		})
+}

@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"fmt"
+	"sync"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+)
+
+// Own holds what the hub says of this proxy's own Proxy object. Its methods
+// may be called from any goroutine.
+type Own struct {
+	mu         sync.Mutex
+	object     *v1alpha1.Proxy
+	version    string
+	listed     bool
+	registered bool
+	loop       chan struct{}
+	reporter   chan struct{}
+}
+
+func newOwn() *Own {
+	return &Own{loop: make(chan struct{}, 1), reporter: make(chan struct{}, 1)}
+}
+
+func (o *Own) wake() {
+	for _, c := range []chan struct{}{o.loop, o.reporter} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Set takes the object in its newest form; nil: it is gone. It must not be changed afterwards.
+func (o *Own) Set(px *v1alpha1.Proxy, version string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.listed = true
+	if version != "" && !newer(version, o.version) {
+		return
+	}
+	o.object, o.version = px, version
+	o.wake()
+}
+
+func (o *Own) setRegistered(px *v1alpha1.Proxy) {
+	o.mu.Lock()
+	o.registered = px != nil
+	o.mu.Unlock()
+	if px != nil {
+		o.Set(px, px.ResourceVersion)
+	}
+	o.wake()
+}
+
+// ownState is Own at one moment.
+type ownState struct {
+	// Known: the object was read, and this boot stands in it.
+	Known bool
+	Fence *v1alpha1.Fence
+}
+
+func (o *Own) state() ownState {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := ownState{Known: o.listed && o.registered}
+	if o.object != nil {
+		s.Fence = o.object.Spec.Fenced
+	}
+	return s
+}
+
+func (o *Own) latest() (px *v1alpha1.Proxy, listed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.object, o.listed
+}
+
+// ownStore is Own as its reflector sees it; the watch holds one name only.
+type ownStore struct{ own *Own }
+
+func (s ownStore) Add(o any) error { return s.Update(o) }
+func (s ownStore) Resync() error   { return nil }
+
+func (s ownStore) Update(o any) error {
+	px, ok := o.(*v1alpha1.Proxy)
+	if !ok {
+		return fmt.Errorf("watching the own Proxy: got a %T", o)
+	}
+	s.own.Set(px, px.ResourceVersion)
+	return nil
+}
+
+func (s ownStore) Delete(o any) error {
+	px, ok := o.(*v1alpha1.Proxy)
+	if !ok {
+		return fmt.Errorf("watching the own Proxy: got a %T", o)
+	}
+	s.own.Set(nil, px.ResourceVersion)
+	return nil
+}
+
+func (s ownStore) Replace(list []any, version string) error {
+	if len(list) == 0 {
+		s.own.Set(nil, version)
+		return nil
+	}
+	return s.Update(list[0])
+}

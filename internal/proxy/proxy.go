@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// Builder turns objects into a Program, step by step. One goroutine uses it.
+type Builder interface {
+	// Set takes an object that is new or different. It is not changed by anybody afterwards.
+	Set(Object)
+	// Delete forgets an object.
+	Delete(Resource, Key)
+	// Program is built from everything that was set; its Health is nil.
+	Program() *lb.Program
+}
+
+// Checker asks members whether they can take connections.
+type Checker interface {
+	SetProbes([]lb.Probe)
+	// Verdicts is an immutable snapshot.
+	Verdicts() lb.Health
+	// Changed receives a value when Verdicts has something new to say.
+	Changed() <-chan struct{}
+}
+
+// Options of a Proxy. All but Zone, Addresses, StateDir and Explain are needed.
+type Options struct {
+	// Name of the Proxy object, unique among all proxies of the hub.
+	Name string
+	// Pool: proxies of one pool serve the same addresses.
+	Pool      string
+	Zone      string
+	Addresses []string
+	// Version of this build, for people.
+	Version string
+
+	Hub    Hub
+	Source Source
+	// NewBuilder makes an empty Builder. check is the data plane's.
+	NewBuilder func(check func(*lb.Snapshot) []lb.Problem) Builder
+	Dataplane  dataplane.Dataplane
+	Checker    Checker
+	// Explain says why a probe fails, in words for people; "" where it doesn't know.
+	Explain func(lb.Probe) string
+
+	// StateDir holds the last-good file; empty: none is kept.
+	StateDir string
+	// ShutdownTimeout is how long connections may run on after the listeners are closed.
+	ShutdownTimeout time.Duration
+
+	Logger  *slog.Logger
+	Metrics *Metrics
+}
+
+// Proxy is one proxy process.
+type Proxy struct {
+	o     Options
+	boot  string
+	inbox *Inbox
+	own   *Own
+	box   *mailbox
+	ready atomic.Bool
+}
+
+// New returns a Proxy under a fresh boot.
+func New(o Options) *Proxy {
+	return &Proxy{
+		o:     o,
+		boot:  newBoot(),
+		inbox: newInbox(o.Metrics.event),
+		own:   newOwn(),
+		box:   newMailbox(),
+	}
+}
+
+func newBoot() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: see its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// Boot is this start's name.
+func (p *Proxy) Boot() string { return p.boot }
+
+// Ready says that a first Program was applied.
+func (p *Proxy) Ready() bool { return p.ready.Load() }
+
+// Run serves until ctx ends, then closes the listeners and lets open
+// connections end for up to ShutdownTimeout. That is a restart, not a goodbye:
+// nothing is said to the hub.
+func (p *Proxy) Run(ctx context.Context) error {
+	lastGood := p.readLastGood()
+	log := p.o.Logger
+	log.Info("proxy starts", "proxy", p.o.Name, "pool", p.o.Pool, "boot", p.boot, "dataplane", p.o.Dataplane.Name())
+
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var writers sync.WaitGroup
+	r := newReporter(p.o, p.boot, p.own, p.box)
+	writers.Go(func() { r.run(running) })
+	writers.Go(func() { newLease(p.o, p.boot, r).run(running) })
+	// The watches are not waited for at the end: they may be in a pause between two attempts.
+	go p.o.Source.Watch(running, p.inbox, p.own)
+
+	err := newLoop(p.o, p.inbox, p.own, p.box, lastGood, &p.ready).run(running)
+	stop()
+	writers.Wait()
+
+	log.Info("proxy stops", "proxy", p.o.Name, "timeout", p.o.ShutdownTimeout)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.ShutdownTimeout)
+	defer cancel()
+	return errors.Join(err, p.o.Dataplane.Close(closing))
+}
+
+// readLastGood returns nil where there is no file of this proxy and pool.
+func (p *Proxy) readLastGood() *LastGood {
+	if p.o.StateDir == "" {
+		return nil
+	}
+	g, err := ReadLastGood(p.o.StateDir, p.o.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		p.o.Logger.Error("last-good file can't be used", "err", err)
+		return nil
+	case g.Proxy != p.o.Name || g.Pool != p.o.Pool:
+		p.o.Logger.Warn("last-good file is of another proxy or pool", "proxy", g.Proxy, "pool", g.Pool)
+		return nil
+	}
+	return g
+}

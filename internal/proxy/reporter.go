@@ -1,0 +1,229 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// additionsWithin is how long plain additions may wait for the last-good file.
+	additionsWithin = time.Second
+	// statusEvery is the least time between two writes of status for what somebody waits for.
+	statusEvery = 50 * time.Millisecond
+	// statusPerProxy makes that longer in large fleets: about 100 such writes a second for a hub.
+	statusPerProxy = 10 * time.Millisecond
+	// lazyStatus is how long a write of status may wait that nobody waits for.
+	lazyStatus = 500 * time.Millisecond
+)
+
+// reporter says what was applied: file, ProxyReports, Proxy.status, in this
+// order. One goroutine runs it.
+type reporter struct {
+	o    Options
+	boot string
+	log  *slog.Logger
+	own  *Own
+	box  *mailbox
+
+	// file is nil where none is kept.
+	file *file
+	// unfiled waits for the file since unfiledSince; removal makes it wait no longer.
+	unfiled      []Change
+	unfiledSince time.Time
+	removal      bool
+
+	// state is the newest that was posted.
+	state       *served
+	healthDirty bool
+
+	// hubUID is "" while this boot is not registered.
+	hubUID   string
+	failures int
+
+	reports reports
+	status  status
+
+	// published is what the Lease may repeat: its exceptions are written, and status says so.
+	published atomic.Pointer[v1alpha1.Through]
+	// interval is the least time between two writes of status, in nanoseconds; the lease sets it.
+	interval atomic.Int64
+	// registered is closed when this boot stands in the Proxy's status for the first time.
+	registered chan struct{}
+	once       sync.Once
+}
+
+func newReporter(o Options, boot string, own *Own, box *mailbox) *reporter {
+	r := &reporter{o: o, boot: boot, log: o.Logger, own: own, box: box, registered: make(chan struct{})}
+	if o.StateDir != "" {
+		r.file = newFile(o.StateDir, FileHeader{Proxy: o.Name, Pool: o.Pool, Boot: boot})
+	}
+	r.reports = newReports(o, boot)
+	r.interval.Store(int64(statusEvery))
+	return r
+}
+
+func (r *reporter) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.keepFile(time.Now().Add(additionsWithin))
+			if r.file != nil {
+				r.file.close()
+			}
+			return
+		case <-r.box.wake:
+		case <-r.own.reporter:
+		case <-timer.C:
+		}
+		if ctx.Err() != nil {
+			continue
+		}
+		next := r.step(ctx)
+		if next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// step does what is due, and returns when something will be; zero: not by itself.
+func (r *reporter) step(ctx context.Context) time.Time {
+	now := time.Now()
+	if p := r.box.take(); p != nil {
+		r.take(p, now)
+	}
+	again, err := r.tell(ctx, now)
+	switch {
+	case err == nil:
+		r.failures = 0
+	case ctx.Err() != nil:
+		return time.Time{}
+	default:
+		r.failures++
+		// Hub away is a normal state; it is said once, and when it is over.
+		if r.failures == 1 {
+			r.log.Warn("hub can't be told", "err", err)
+		}
+		r.o.Metrics.write("failed", "any")
+		r.reports.reread = true
+		pause := min(50*time.Millisecond<<min(r.failures, 6), 2*time.Second)
+		again = earlier(again, now.Add(pause/2+rand.N(pause/2)))
+	}
+	return again
+}
+
+func (r *reporter) take(p *post, now time.Time) {
+	r.state = p.state
+	r.healthDirty = r.healthDirty || p.health
+	if len(p.changes) > 0 && len(r.unfiled) == 0 {
+		r.unfiledSince = now
+	}
+	r.unfiled = append(r.unfiled, p.changes...)
+	r.removal = r.removal || p.removal
+	if p.state.FromHub {
+		r.status.want(p, now)
+	}
+}
+
+// tell does what is due. An error means that the hub can't be reached, or that
+// the file can't be kept and so nothing may be said.
+func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, err error) {
+	again, err = r.keepFile(now)
+	if err != nil {
+		return again, err
+	}
+	if r.hubUID == "" || r.gone() {
+		if err := r.register(ctx); err != nil {
+			return again, err
+		}
+	}
+	if r.file != nil {
+		r.file.identify(r.hubUID, r.status.object.UID, r.boot)
+	}
+	r.lookForOthers(now)
+	if r.status.yields(now) {
+		return earlier(again, r.status.claimAt), nil
+	}
+	if r.state != nil && r.state.FromHub {
+		due, err := r.writeReports(ctx, now)
+		again = earlier(again, due)
+		if err != nil {
+			return again, err
+		}
+	}
+	due, err := r.writeStatus(ctx, now)
+	return earlier(again, due), err
+}
+
+// keepFile brings the last-good file up to date: at once and synced if
+// something was removed, since that will be reported.
+func (r *reporter) keepFile(now time.Time) (again time.Time, err error) {
+	if r.file == nil || r.state == nil || !r.state.FromHub {
+		return time.Time{}, nil
+	}
+	if r.state.Fence != nil {
+		r.file.note(r.unfiled)
+		r.unfiled, r.removal = nil, false
+		if err := r.file.remove(); err != nil {
+			r.log.Error("last-good file can't be removed; nothing is reported meanwhile", "err", err)
+			return time.Time{}, err
+		}
+		return time.Time{}, nil
+	}
+	if !r.removal {
+		if len(r.unfiled) == 0 {
+			return time.Time{}, nil
+		}
+		if due := r.unfiledSince.Add(additionsWithin); now.Before(due) {
+			return due, nil
+		}
+	}
+	durable := buffered
+	if r.removal {
+		durable = synced
+	}
+	began := time.Now()
+	if err := r.file.write(r.unfiled, r.state.Versions, durable); err != nil {
+		// Its changes are in memory, and the next write is of the whole file.
+		r.unfiled = nil
+		r.removal = true
+		if r.o.Metrics.filed(err, time.Since(began)); r.failures == 0 {
+			r.log.Error("last-good file can't be written; nothing is reported meanwhile", "err", err)
+		}
+		return time.Time{}, err
+	}
+	r.o.Metrics.filed(nil, time.Since(began))
+	r.unfiled, r.removal = nil, false
+	return time.Time{}, nil
+}
+
+// gone says that the Proxy object that this boot registered was deleted.
+func (r *reporter) gone() bool {
+	px, listed := r.own.latest()
+	return listed && px == nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// unreachable says that an error is not the hub's answer about one object, but no answer, or that it answers nobody now.
+func unreachable(err error) bool {
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsUnauthorized(err)
+}

@@ -1,0 +1,263 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons of a Proxy's condition Ready.
+const (
+	// ReasonStarting: wait; nothing was applied yet.
+	ReasonStarting = "Starting"
+	// ReasonServing asks nothing of anybody.
+	ReasonServing = "Serving"
+	// ReasonFenced: spec.fenced is set, so it serves nothing; take that out once the proxy may serve again.
+	ReasonFenced = "Fenced"
+	// ReasonApplyFailed: the data plane takes no new Program, and what it had runs on; the message and the proxy's log say why.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonDuplicateName: another process reports under the same name; give each its own.
+	ReasonDuplicateName = "DuplicateName"
+)
+
+const (
+	// Between two processes of one name, each writes only after these pauses, until the other was not seen for othersFor.
+	claimFrom = 10 * time.Second
+	claimUpTo = time.Minute
+	othersFor = 2 * time.Minute
+)
+
+// status is the Proxy object as far as this process knows, and when it is to be written.
+type status struct {
+	// object is the newest that was read or written.
+	object *v1alpha1.Proxy
+	// urgent and lazySince are reasons to write; written is when that was last done.
+	urgent    bool
+	lazySince time.Time
+	written   time.Time
+
+	// other is the boot of another process that was seen writing under this name, at otherAt.
+	other      string
+	otherAt    time.Time
+	claimAt    time.Time
+	claimPause time.Duration
+}
+
+func (s *status) want(p *post, now time.Time) {
+	s.urgent = s.urgent || p.urgent
+	if p.lazy {
+		s.lazy(now)
+	}
+}
+
+func (s *status) lazy(now time.Time) {
+	if s.lazySince.IsZero() {
+		s.lazySince = now
+	}
+}
+
+// register makes this boot stand in the Proxy object, creating it if need be.
+func (r *reporter) register(ctx context.Context) error {
+	uid, err := r.o.Hub.UID(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the hub's UID: %w", err)
+	}
+	px, err := r.o.Hub.GetProxy(ctx, r.o.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		px, err = r.o.Hub.CreateProxy(ctx, &v1alpha1.Proxy{
+			ObjectMeta: metav1.ObjectMeta{Name: r.o.Name},
+			Spec:       v1alpha1.ProxySpec{Pool: r.o.Pool, Zone: r.o.Zone, Addresses: r.o.Addresses},
+		})
+	case err == nil && (px.Spec.Pool != r.o.Pool || px.Spec.Zone != r.o.Zone || !slices.Equal(px.Spec.Addresses, r.o.Addresses)):
+		px.Spec.Pool, px.Spec.Zone, px.Spec.Addresses = r.o.Pool, r.o.Zone, r.o.Addresses
+		px, err = r.o.Hub.UpdateProxy(ctx, px)
+	}
+	if err != nil {
+		return fmt.Errorf("registering proxy %s: %w", r.o.Name, err)
+	}
+	seq := px.Status.Seq
+	if r.status.object != nil {
+		seq = max(seq, r.status.object.Status.Seq)
+	}
+	px.Status = v1alpha1.ProxyStatus{
+		Boot: r.boot, Seq: seq + 1, HubUID: uid, Version: cut(r.o.Version, 63), Dataplane: r.o.Dataplane.Name(), Phase: v1alpha1.ProxyStarting,
+	}
+	setReady(&px.Status, metav1.ConditionFalse, ReasonStarting, "it lists the hub's objects and applies them")
+	px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
+	if err != nil {
+		return fmt.Errorf("registering boot of proxy %s: %w", r.o.Name, err)
+	}
+	r.hubUID, r.status.object = uid, px
+	r.status.urgent = r.state != nil && r.state.FromHub
+	r.reports.reread = true
+	r.own.setRegistered(px)
+	r.log.Info("registered", "proxy", r.o.Name, "hub", uid, "seq", px.Status.Seq)
+	r.once.Do(func() { close(r.registered) })
+	return nil
+}
+
+// lookForOthers takes in what the watch says of the own object: another boot in
+// it means that another process reports under the same name.
+func (r *reporter) lookForOthers(now time.Time) {
+	if px, _ := r.own.latest(); px != nil && newer(px.ResourceVersion, r.status.object.ResourceVersion) {
+		r.seen(px, now)
+	}
+	if s := &r.status; s.other != "" && now.Sub(s.otherAt) > othersFor {
+		r.log.Info("other process of the same name is gone", "boot", s.other)
+		s.other, s.claimPause = "", 0
+		s.urgent = true
+	}
+}
+
+// seen takes in a newer form of the own object.
+func (r *reporter) seen(px *v1alpha1.Proxy, now time.Time) {
+	s := &r.status
+	s.object = px
+	if px.Status.Boot == r.boot {
+		return
+	}
+	if s.other == "" {
+		r.log.Error("another process reports under the same name; give each its own --name", "proxy", r.o.Name, "boot", px.Status.Boot)
+	}
+	s.other, s.otherAt = px.Status.Boot, now
+	s.claimPause = min(max(s.claimPause*2, claimFrom), claimUpTo)
+	s.claimAt = now.Add(s.claimPause)
+	s.lazy(now)
+	r.reports.reread = true
+}
+
+// yields says that another process of the same name wrote lately, and that it is not yet time to contradict.
+func (s *status) yields(now time.Time) bool { return s.other != "" && now.Before(s.claimAt) }
+
+// writeStatus writes the Proxy's status if it is due, and returns when it will be.
+func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.Time, err error) {
+	s := &r.status
+	if r.state == nil || !r.state.FromHub {
+		return time.Time{}, nil
+	}
+	next := r.statusNow()
+	if old := &s.object.Status; old.Frontends != next.Frontends || old.Phase != next.Phase || r.reports.unsaid || !sameConditions(old.Conditions, next.Conditions) {
+		s.lazy(now)
+	}
+	if !slices.Equal(s.object.Status.Held, next.Held) {
+		s.urgent = true
+	}
+	due := time.Time{}
+	if s.urgent {
+		due = s.written.Add(time.Duration(r.interval.Load()))
+	} else if !s.lazySince.IsZero() {
+		due = s.lazySince.Add(lazyStatus)
+	}
+	switch {
+	case !s.urgent && s.lazySince.IsZero():
+		// Nothing but versions moved: the Lease repeats them.
+		r.publish(next.Through)
+		return r.otherAgain(), nil
+	case due.After(now):
+		return earlier(due, r.otherAgain()), nil
+	}
+	for range 3 {
+		px := s.object.DeepCopy()
+		px.ManagedFields = nil
+		next.Seq = s.object.Status.Seq + 1
+		px.Status = next
+		px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
+		switch {
+		case err == nil:
+			s.object, s.urgent, s.lazySince, s.written = px, false, time.Time{}, time.Now()
+			if s.other != "" {
+				s.claimAt = now.Add(s.claimPause)
+			}
+			r.reports.unsaid = false
+			r.publish(next.Through)
+			r.own.Set(px, px.ResourceVersion)
+			r.o.Metrics.write("written", "status")
+			r.o.Metrics.through(r.state.Versions)
+			if r.failures > 0 {
+				r.log.Info("hub is told again")
+			}
+			return r.otherAgain(), nil
+		case !apierrors.IsConflict(err):
+			return again, r.statusFailed(err)
+		}
+		r.o.Metrics.write("conflict", "status")
+		if px, err = r.o.Hub.GetProxy(ctx, r.o.Name); err != nil {
+			return again, r.statusFailed(err)
+		}
+		r.seen(px, now)
+		if s.yields(now) {
+			return s.claimAt, nil
+		}
+	}
+	return again, errors.New("writing status: conflicts do not end")
+}
+
+func (r *reporter) statusFailed(err error) error {
+	if apierrors.IsNotFound(err) {
+		r.hubUID = "" // register again
+	}
+	return fmt.Errorf("writing status: %w", err)
+}
+
+func (r *reporter) otherAgain() time.Time {
+	if r.status.other == "" {
+		return time.Time{}
+	}
+	return r.status.otherAt.Add(othersFor + time.Second)
+}
+
+func (r *reporter) publish(t v1alpha1.Through) { r.published.Store(&t) }
+
+// statusNow is what status is to say.
+func (r *reporter) statusNow() v1alpha1.ProxyStatus {
+	st := v1alpha1.ProxyStatus{
+		Boot:       r.boot,
+		HubUID:     r.hubUID,
+		Version:    cut(r.o.Version, 63),
+		Dataplane:  r.o.Dataplane.Name(),
+		Phase:      v1alpha1.ProxyServing,
+		Through:    r.state.Versions.Through(),
+		Reports:    r.reports.version,
+		Held:       r.reports.heldNames(),
+		Frontends:  int32(r.state.frontends()),
+		Conditions: slices.Clone(r.status.object.Status.Conditions),
+	}
+	if len(st.Held) > maxHeld {
+		// More than can be named: this proxy proves nothing at all.
+		st.Held, st.Through = st.Held[:maxHeld], v1alpha1.Through{}
+	}
+	switch {
+	case r.state.Fence != nil:
+		// What it is through says that it serves, which it does not.
+		st.Through = v1alpha1.Through{}
+		setReady(&st, metav1.ConditionFalse, ReasonFenced, fmt.Sprintf("fenced by %s (%s): it serves nothing until spec.fenced is taken out", r.state.Fence.By, r.state.Fence.Reason))
+	case r.status.other != "":
+		setReady(&st, metav1.ConditionFalse, ReasonDuplicateName, fmt.Sprintf("another process (boot %s) reports under this name: give each proxy its own --name", r.status.other))
+	case r.state.ApplyError != nil:
+		setReady(&st, metav1.ConditionFalse, ReasonApplyFailed, fmt.Sprintf("the data plane takes no new configuration, and what it had runs on: %v", r.state.ApplyError))
+	default:
+		setReady(&st, metav1.ConditionTrue, ReasonServing, "it serves what the hub says")
+	}
+	return st
+}
+
+// maxHeld is what status.held can name.
+const maxHeld = 1000
+
+func setReady(st *v1alpha1.ProxyStatus, value metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&st.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: value, Reason: reason, Message: cut(message, 1024)})
+}
+
+func sameConditions(a, b []metav1.Condition) bool {
+	return slices.EqualFunc(a, b, func(x, y metav1.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message
+	})
+}

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// reconnect is the pause between attempts to reach the hub: doubled up to one
+// second, then up to twice that by chance, so that proxies don't come back in step.
+func reconnect() *wait.Backoff {
+	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 6, Cap: time.Second}
+}
+
+// Watch delivers the five resources to in, and the own Proxy to own, until ctx ends.
+func (c *Client) Watch(ctx context.Context, in *Inbox, own *Own) {
+	var all sync.WaitGroup
+	for r := range resources {
+		all.Go(func() { c.reflect(ctx, r.String(), "", r.newObject(), store{in, r}) })
+	}
+	all.Go(func() { c.reflect(ctx, "proxies", "metadata.name="+c.name, &v1alpha1.Proxy{}, ownStore{own}) })
+	all.Wait()
+}
+
+func (c *Client) reflect(ctx context.Context, resource, fields string, of runtime.Object, into cache.ReflectorStore) {
+	lw := &listWatch{client: c.fairlead, parameters: c.parameters, resource: resource, fields: fields, list: listOf(of)}
+	if resource == LoadBalancers.String() {
+		lw.client = c.cluster
+	}
+	r := cache.NewReflectorWithOptions(lw, of, into, cache.ReflectorOptions{Name: resource, Backoff: reconnect()})
+	pause := reconnect().DelayWithReset(clock.RealClock{}, 10*time.Second)
+	for ctx.Err() == nil {
+		if err := r.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+			c.watchErrors(resource, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause()):
+		}
+	}
+}
+
+func listOf(o runtime.Object) func() runtime.Object {
+	switch o.(type) {
+	case *clusterv1.LoadBalancer:
+		return func() runtime.Object { return &clusterv1.LoadBalancerList{} }
+	case *v1alpha1.TargetGroup:
+		return func() runtime.Object { return &v1alpha1.TargetGroupList{} }
+	case *v1alpha1.Address:
+		return func() runtime.Object { return &v1alpha1.AddressList{} }
+	case *v1alpha1.LoadBalancerClass:
+		return func() runtime.Object { return &v1alpha1.LoadBalancerClassList{} }
+	case *v1alpha1.Tenant:
+		return func() runtime.Object { return &v1alpha1.TenantList{} }
+	}
+	return func() runtime.Object { return &v1alpha1.ProxyList{} }
+}
+
+// listWatch is a cache.ListerWatcherWithContext whose lists are consistent:
+// where the reflector falls back from streaming to a list of version "0",
+// which may be any old state, the newest is asked for instead.
+type listWatch struct {
+	client     rest.Interface
+	parameters runtime.ParameterCodec
+	resource   string
+	fields     string
+	list       func() runtime.Object
+}
+
+func (l *listWatch) request(o metav1.ListOptions) *rest.Request {
+	o.FieldSelector = l.fields
+	return l.client.Get().Resource(l.resource).VersionedParams(&o, l.parameters)
+}
+
+func (l *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if o.ResourceVersion == "0" {
+		o.ResourceVersion, o.ResourceVersionMatch = "", ""
+	}
+	out := l.list()
+	return out, l.request(o).Do(ctx).Into(out)
+}
+
+func (l *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o.Watch = true
+	return l.request(o).Watch(ctx)
+}
+
+func (l *listWatch) List(o metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), o)
+}
+
+func (l *listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), o)
+}
