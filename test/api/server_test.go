@@ -39,6 +39,8 @@ func TestOnServer(t *testing.T) {
 		{"seed manifests", testSeedManifests},
 		{"seed manifests need their repair", testSeedNeedsRepair},
 		{"nulls", testNulls},
+		{"every field", testFullObjects},
+		{"hostile values", testHostileValues},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h) })
 	}
@@ -74,6 +76,9 @@ func startHub(t *testing.T) *hub {
 	}
 	return h
 }
+
+// testEnd is a context for cleanups, which run after the test's own has ended.
+func testEnd(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
 
 // namespace makes a new one.
 func (h *hub) namespace(t *testing.T) string {
