@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"fairlead.dev/fairlead/internal/demo"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func newDemoCommand() *cobra.Command {
+	o := demo.Options{}
+	check := false
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "A hub, two tenant clusters and two proxies on this machine",
+		Long: `Starts a hub and two tenant clusters of three nodes each, without containers and without root, the manager, an
+agent in each tenant and two proxies, applies example Services and shows what happens to requests, until Ctrl-C.
+
+With --check it runs its story instead and prints a line a step: ` + strings.Join(demo.Steps(), ", ") + `.
+
+It needs the kube binary, which "make bin/kube" builds.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("finding this binary: %w", err)
+			}
+			o.Self, o.Out, o.Screen = self, cmd.OutOrStdout(), term.IsTerminal(int(os.Stdout.Fd()))
+			if check {
+				return demo.Check(cmd.Context(), o)
+			}
+			return demo.Run(cmd.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&check, "check", false, "run the story without a person, and fail at the first step that does not hold")
+	f.StringVar(&o.KubeBinary, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube of this repository)")
+	f.StringVar(&o.Dir, "dir", "", "directory for data, logs and kubeconfigs, which stays (default: a temporary one)")
+	f.BoolVar(&o.Keep, "keep", false, "keep the temporary directory")
+	f.StringVar(&o.Only, "only", "", "with --check: run this step alone, after the first, which each needs")
+	return c
+}

@@ -1,0 +1,81 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"fairlead.dev/fairlead/examples"
+	"fairlead.dev/fairlead/internal/app"
+	"fairlead.dev/fairlead/internal/testkit"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// person is the field owner of what a person would apply.
+const person = "kubectl"
+
+// cluster is a control plane and a client with all rights.
+type cluster struct {
+	*testkit.ControlPlane
+	api client.WithWatch
+}
+
+func startCluster(ctx context.Context, o testkit.Options) (*cluster, error) {
+	plane, err := testkit.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{ControlPlane: plane}
+	scheme, err := app.Scheme()
+	if err == nil {
+		c.api, err = client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making a client of %s: %w", o.Name, err), plane.Stop(ctx))
+	}
+	return c, nil
+}
+
+// example reads the objects of an example, with its addresses moved into this network.
+func example(w *network, name string) ([]*unstructured.Unstructured, error) {
+	text, err := fs.ReadFile(examples.Manifests, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading example %s: %w", name, err)
+	}
+	objects, err := parseManifest([]byte(w.manifest(string(text))))
+	if err != nil {
+		return nil, fmt.Errorf("reading example %s: %w", name, err)
+	}
+	return objects, nil
+}
+
+func parseManifest(text []byte) ([]*unstructured.Unstructured, error) {
+	objects := []*unstructured.Unstructured{}
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		if err := d.Decode(&u.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(u.Object) > 0 {
+			objects = append(objects, u)
+		}
+	}
+}
+
+// apply applies objects as a person would, by server-side apply.
+func (c *cluster) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
+	for _, u := range objects {
+		if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(person), client.ForceOwnership); err != nil {
+			return fmt.Errorf("applying %s %s to %s: %w", u.GetKind(), u.GetName(), c.Name(), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// sample is one line of a Prometheus text exposition.
+type sample struct {
+	labels map[string]string
+	value  float64
+}
+
+var label = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
+
+// metric reads the samples of one metric from a program.
+func (p *proxy) metric(ctx context.Context, name string) ([]sample, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.metrics.String()+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("reading the metrics of %s: %w", p.name, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("reading the metrics of %s: %s", p.name, resp.Status)
+	}
+	samples := []sample{}
+	for lines := bufio.NewScanner(resp.Body); ; {
+		if !lines.Scan() {
+			return samples, lines.Err()
+		}
+		rest, ours := strings.CutPrefix(lines.Text(), name)
+		if !ours || rest == "" || rest[0] != '{' && rest[0] != ' ' {
+			continue
+		}
+		value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the metrics of %s: %w", p.name, err)
+		}
+		s := sample{map[string]string{}, value}
+		for _, l := range label.FindAllStringSubmatch(rest, -1) {
+			s.labels[l[1]] = l[2]
+		}
+		samples = append(samples, s)
+	}
+}
+
+// connects is how many connections this proxy has tried to a target of a tenant, health checks left out.
+func (p *proxy) connects(ctx context.Context, tenant, target string) (float64, error) {
+	samples, err := p.metric(ctx, "fairlead_proxy_connects_total")
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for _, s := range samples {
+		if s.labels["tenant"] == tenant && s.labels["target"] == target {
+			sum += s.value
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,21 @@
+package demo
+
+import "io"
+
+// Options of Run and Check.
+type Options struct {
+	// Self is the path of the fairlead binary whose subcommands are started.
+	Self string
+	// KubeBinary is the path of the kube binary; "" looks where testkit does.
+	KubeBinary string
+	// Dir for data, logs and kubeconfigs; it must be empty or absent, and stays.
+	// "" makes a temporary one, which is removed unless Keep is set or a step fails.
+	Dir  string
+	Keep bool
+	// Only runs one step after the first, which it needs; "" runs all. See Steps.
+	Only string
+	// Out is where the person reads.
+	Out io.Writer
+	// Screen redraws a few lines of Out in place, for terminals.
+	Screen bool
+}

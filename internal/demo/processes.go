@@ -1,0 +1,116 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/testkit"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Metrics are served on addresses of the hub's own subnet, so that two demos don't meet.
+const (
+	metricsPort = 9400
+	managerHost = 200
+	agentHost   = 210 // + the tenant's number
+	proxyHost   = 220 // + the proxy's number
+)
+
+func (f *fleet) metricsAddress(host int) netip.AddrPort {
+	b := f.hub.Subnet().Addr().As4()
+	b[3] = byte(host)
+	return netip.AddrPortFrom(netip.AddrFrom4(b), metricsPort)
+}
+
+// start starts one of our own subcommands.
+func (f *fleet) start(name string, c testkit.Command, args ...string) (*program, error) {
+	c.Name, c.Path, c.Args, c.Log = name, f.options.Self, args, filepath.Join(f.dir, name+".log")
+	return startProgram(c, f.died)
+}
+
+func (f *fleet) startManager(ctx context.Context) error {
+	kubeconfig, err := f.hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, managerAccount)
+	if err != nil {
+		return err
+	}
+	f.manager, err = f.start("manager", testkit.Command{}, "manager",
+		"--kubeconfig="+kubeconfig,
+		"--metrics-address="+f.metricsAddress(managerHost).String())
+	return err
+}
+
+func (f *fleet) startAgentsAndProxies(ctx context.Context) error {
+	for i, t := range f.tenants {
+		if err := f.startAgent(ctx, t, i+1); err != nil {
+			return err
+		}
+	}
+	served, translated := f.network.served(), f.network.translated()
+	if err := f.startProxy(ctx, 1, func(a netip.Addr) netip.Addr { return a }); err != nil {
+		return err
+	}
+	return f.startProxy(ctx, 2, f.network.translate, fmt.Sprintf("--bind-as=%s=%s", served, translated))
+}
+
+// startAgent waits for the identity that the manager makes for the tenant's agent, and starts it.
+func (f *fleet) startAgent(ctx context.Context, t *tenant, number int) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	account := client.ObjectKey{Namespace: t.name, Name: v1alpha1.AgentServiceAccount}
+	err := testkit.Poll(ctx, 20*time.Millisecond, "the manager to make "+account.String(), func(ctx context.Context) error {
+		return f.hub.api.Get(ctx, account, &v1.ServiceAccount{})
+	})
+	if err != nil {
+		return err
+	}
+	hub, err := f.hub.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
+	if err != nil {
+		return err
+	}
+	own, err := t.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, agentAccount)
+	if err != nil {
+		return err
+	}
+	t.agent, err = f.start("agent-"+t.name, testkit.Command{}, "agent",
+		"--tenant="+t.name,
+		"--hub-kubeconfig="+hub,
+		"--kubeconfig="+own,
+		"--metrics-address="+f.metricsAddress(agentHost+number).String())
+	return err
+}
+
+// startProxy starts a proxy that may bind no port below 1024.
+//
+// A plain user's process may not; root's may. So that the story is the same for
+// both, root starts proxies without CAP_NET_BIND_SERVICE: it is taken out of the bounding set
+// of the thread that forks, and execve gives nobody, root neither, what that set lacks.
+func (f *fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) netip.Addr, flags ...string) error {
+	name := fmt.Sprintf("edge-%d", number)
+	kubeconfig, err := f.hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, proxyAccount)
+	if err != nil {
+		return err
+	}
+	c := testkit.Command{}
+	if os.Geteuid() == 0 {
+		c.DropCapabilities = []uintptr{unix.CAP_NET_BIND_SERVICE}
+	}
+	metrics := f.metricsAddress(proxyHost + number)
+	p, err := f.start(name, c, append([]string{"proxy",
+		"--name=" + name,
+		"--pool=" + proxyPool,
+		"--kubeconfig=" + kubeconfig,
+		"--state-dir=" + filepath.Join(f.dir, name),
+		"--metrics-address=" + metrics.String()}, flags...)...)
+	if err != nil {
+		return err
+	}
+	f.proxies = append(f.proxies, &proxy{program: p, name: name, metrics: metrics, at: at})
+	return nil
+}

@@ -1,0 +1,200 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/traffic"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	namespace = "default"
+	// webPort is the port of the examples' Services.
+	webPort = 8080
+	// soon bounds what should take a moment; it is never a claim, those have bounds of their own.
+	soon = 20 * time.Second
+	look = 20 * time.Millisecond
+)
+
+// newService is a Service of type LoadBalancer over the example's Pods.
+func newService(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": name, "namespace": namespace},
+		"spec": map[string]any{
+			"type":     "LoadBalancer",
+			"selector": map[string]any{"app": "web"},
+			"ports":    []any{map[string]any{"name": "http", "port": int64(webPort), "targetPort": int64(8080)}},
+		},
+	}}
+}
+
+func (t *tenant) service(ctx context.Context, name string) (*v1.Service, error) {
+	s := &v1.Service{}
+	return s, t.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s)
+}
+
+// addressOf returns the address in a Service's status, or an error if there is none.
+func addressOf(s *v1.Service) (netip.Addr, error) {
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		return netip.ParseAddr(i.IP)
+	}
+	return netip.Addr{}, fmt.Errorf("Service %s has no address", s.Name)
+}
+
+// awaitAddress waits until the address is in the Service's status.
+func (t *tenant) awaitAddress(ctx context.Context, name string) (netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	address := netip.Addr{}
+	err := testkit.Poll(ctx, look, fmt.Sprintf("%s's Service %s to get an address", t.name, name), func(ctx context.Context) error {
+		s, err := t.service(ctx, name)
+		if err == nil {
+			address, err = addressOf(s)
+		}
+		return err
+	})
+	return address, err
+}
+
+// setType turns a Service into another type, as `kubectl patch` does.
+func (t *tenant) setType(ctx context.Context, name string, to v1.ServiceType) error {
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return t.api.Patch(ctx, s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"type":%q}}`, to)))
+}
+
+func (t *tenant) deleteService(ctx context.Context, name string) error {
+	return t.api.Delete(ctx, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+}
+
+// complaint is what a tenant's user reads on a Service that is not served as it should be.
+type complaint struct{ condition, event string }
+
+// awaitComplaint waits until a condition of the Service and an event on it give that reason.
+func (t *tenant) awaitComplaint(ctx context.Context, name, reason string) (complaint, error) {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	found := complaint{}
+	err := testkit.Poll(ctx, look, fmt.Sprintf("a condition and an event with reason %s on %s's Service %s", reason, t.name, name), func(ctx context.Context) error {
+		s, err := t.service(ctx, name)
+		if err != nil {
+			return err
+		}
+		found = complaint{}
+		for _, c := range s.Status.Conditions {
+			if c.Reason == reason {
+				found.condition = c.Message
+			}
+		}
+		events := &v1.EventList{}
+		if err := t.api.List(ctx, events, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
+			"involvedObject.kind": "Service", "involvedObject.name": name,
+		})}); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.Reason == reason && e.InvolvedObject.UID == s.UID {
+				found.event = e.Message
+			}
+		}
+		switch {
+		case found.condition == "":
+			return fmt.Errorf("its conditions are %v", s.Status.Conditions)
+		case found.event == "":
+			return errors.New("it has no such event")
+		}
+		return nil
+	})
+	return found, err
+}
+
+// way is how a client reaches an address through one proxy.
+func (p *proxy) way(a netip.Addr, port uint16) traffic.Way {
+	return traffic.Way{Name: p.name, Address: netip.AddrPortFrom(p.at(a), port)}
+}
+
+// firstAnswers makes one request through each proxy, without a second try, and judges who answers.
+func (f *fleet) firstAnswers(ctx context.Context, t *tenant, a netip.Addr, port uint16) error {
+	allow := t.pods.allow("web")
+	for _, p := range f.proxies {
+		began := time.Now()
+		answer, err := traffic.Ask(ctx, p.way(a, port).Address, "/")
+		if err != nil {
+			return fmt.Errorf("the first request to %s:%d through %s: %w", a, port, p.name, err)
+		}
+		if why := allow(answer.Identity, began); why != "" {
+			return fmt.Errorf("the first request to %s:%d through %s: %s", a, port, p.name, why)
+		}
+	}
+	return nil
+}
+
+// awaitRefusal waits until each proxy refuses.
+func (f *fleet) awaitRefusal(ctx context.Context, a netip.Addr, port uint16) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	return testkit.Poll(ctx, look, fmt.Sprintf("%s:%d to refuse", a, port), func(ctx context.Context) error {
+		for _, p := range f.proxies {
+			if _, err := traffic.Ask(ctx, p.way(a, port).Address, "/"); traffic.KindOf(err) != traffic.FailureRefused {
+				return fmt.Errorf("%s: %w", p.name, orAnswered(err))
+			}
+		}
+		return nil
+	})
+}
+
+// judgeRefusal asks through each proxy again and again until the moment of the claim
+// has passed by half a second, and returns when the last request was answered. A
+// request begun later than within after the call must be refused.
+func (f *fleet) judgeRefusal(ctx context.Context, a netip.Addr, port uint16, call time.Time, within time.Duration) (time.Duration, error) {
+	last := time.Duration(0)
+	for until := call.Add(within + 500*time.Millisecond); ; {
+		for _, p := range f.proxies {
+			begun := time.Since(call)
+			_, err := traffic.Ask(ctx, p.way(a, port).Address, "/")
+			if traffic.KindOf(err) == traffic.FailureRefused {
+				continue
+			}
+			if begun > within {
+				return 0, fmt.Errorf("%s:%d through %s: a request %s after the call was not refused (%w)", a, port, p.name, begun.Round(time.Millisecond), orAnswered(err))
+			}
+			last = begun
+		}
+		if time.Now().After(until) {
+			return last, nil
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
+var errAnswered = errors.New("it was answered")
+
+func orAnswered(err error) error {
+	if err == nil {
+		return errAnswered
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,202 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/testkit"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// refusedWithin is how soon after the call the address of a Service that is
+// deleted, or no LoadBalancer any more, refuses.
+const refusedWithin = time.Second
+
+// serve makes a Service and waits until it answers through each proxy.
+func (s *story) serve(ctx context.Context, t *tenant, name string) (netip.Addr, error) {
+	if err := t.apply(ctx, newService(name)); err != nil {
+		return netip.Addr{}, err
+	}
+	a, err := t.awaitAddress(ctx, name)
+	if err != nil {
+		return a, err
+	}
+	return a, s.firstAnswers(ctx, t, a, webPort)
+}
+
+// deleted: the address refuses within a second after the call, through each proxy,
+// and the Service goes.
+func deleted(ctx context.Context, s *story) (string, error) {
+	t := s.tenants[0]
+	a, err := s.serve(ctx, t, "deleted")
+	if err != nil {
+		return "", err
+	}
+	if err := t.deleteService(ctx, "deleted"); err != nil {
+		return "", err
+	}
+	last, err := s.judgeRefusal(ctx, a, webPort, time.Now(), refusedWithin)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	err = testkit.Poll(ctx, look, "the Service to be gone", func(ctx context.Context) error {
+		if _, err := t.service(ctx, "deleted"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there (%w)", err)
+		}
+		return nil
+	})
+	return fmt.Sprintf("last request answered %s after the call, then refused through %s", last.Round(time.Millisecond), s.proxyNames()), err
+}
+
+// clusterIP: the same where the Service stays and is no LoadBalancer any more; its status forgets the address.
+func clusterIP(ctx context.Context, s *story) (string, error) {
+	t := s.tenants[0]
+	a, err := s.serve(ctx, t, "turned")
+	if err != nil {
+		return "", err
+	}
+	if err := t.setType(ctx, "turned", v1.ServiceTypeClusterIP); err != nil {
+		return "", err
+	}
+	last, err := s.judgeRefusal(ctx, a, webPort, time.Now(), refusedWithin)
+	if err != nil {
+		return "", err
+	}
+	waiting, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	err = testkit.Poll(waiting, look, "the Service to forget its address and our finalizer", func(ctx context.Context) error {
+		service, err := t.service(ctx, "turned")
+		if err != nil {
+			return err
+		}
+		if len(service.Status.LoadBalancer.Ingress) > 0 || len(service.Finalizers) > 0 {
+			return fmt.Errorf("it has %v and finalizers %v", service.Status.LoadBalancer.Ingress, service.Finalizers)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("last request answered %s after the call, then refused through %s; status and finalizer gone", last.Round(time.Millisecond), s.proxyNames()),
+		t.deleteService(ctx, "turned")
+}
+
+func (s *story) scarce() (*unstructured.Unstructured, error) {
+	objects, err := example(s.network, "scarce.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return objects[0], nil
+}
+
+// fillScarce gives the one address of the pool scarce to the first tenant, and has the second wait for it.
+func (s *story) fillScarce(ctx context.Context) (netip.Addr, complaint, error) {
+	service, err := s.scarce()
+	if err != nil {
+		return netip.Addr{}, complaint{}, err
+	}
+	holder, waits := s.tenants[0], s.tenants[1]
+	if err := holder.apply(ctx, service.DeepCopy()); err != nil {
+		return netip.Addr{}, complaint{}, err
+	}
+	a, err := holder.awaitAddress(ctx, "scarce")
+	if err != nil {
+		return a, complaint{}, err
+	}
+	if err := waits.apply(ctx, service.DeepCopy()); err != nil {
+		return a, complaint{}, err
+	}
+	c, err := waits.awaitComplaint(ctx, "scarce", "PoolExhausted")
+	return a, c, err
+}
+
+// poolEmpty: a Service that gets no address says why, and what to do.
+func poolEmpty(ctx context.Context, s *story) (string, error) {
+	_, c, err := s.fillScarce(ctx)
+	return fmt.Sprintf("event and condition PoolExhausted: %q", c.event), err
+}
+
+// waiter: the address of a deleted Service goes to the one that waits for it
+// only after every proxy has said that it is gone: a stopped proxy keeps it until it runs again.
+func waiter(ctx context.Context, s *story) (string, error) {
+	const observed = 5 * time.Second
+	a, _, err := s.fillScarce(ctx)
+	if err != nil {
+		return "", err
+	}
+	holder, waits := s.tenants[0], s.tenants[1]
+	running, stopped := s.proxies[0], s.proxies[1]
+	if err := stopped.process.Pause(); err != nil {
+		return "", err
+	}
+	defer func() { _ = stopped.process.Resume() }() // again, where a claim fails before
+	if err := holder.deleteService(ctx, "scarce"); err != nil {
+		return "", err
+	}
+	if err := s.awaitGone(ctx, holder, a, running); err != nil {
+		return "", err
+	}
+	for until := time.Now().Add(observed); time.Now().Before(until); {
+		service, err := waits.service(ctx, "scarce")
+		if err != nil {
+			return "", err
+		}
+		if got, err := addressOf(service); err == nil {
+			return "", fmt.Errorf("%s got %s while %s was stopped and had not said that it is gone", waits.name, got, stopped.name)
+		}
+		ledger := &v1alpha1.Address{}
+		if err := s.hub.api.Get(ctx, client.ObjectKey{Name: a.String()}, ledger); err != nil {
+			return "", fmt.Errorf("the ledger while %s was stopped: %w", stopped.name, err)
+		}
+		if ledger.Spec.Phase != v1alpha1.AddressReleasing || len(ledger.Spec.Holders) != 1 || ledger.Spec.Holders[0].Namespace != holder.name {
+			return "", fmt.Errorf("the ledger while %s was stopped: phase %s, holders %v", stopped.name, ledger.Spec.Phase, ledger.Spec.Holders)
+		}
+		if err := pause(ctx, look); err != nil {
+			return "", err
+		}
+	}
+	if err := stopped.process.Resume(); err != nil {
+		return "", err
+	}
+	resumed := time.Now()
+	got, err := waits.awaitAddress(ctx, "scarce")
+	if err != nil {
+		return "", err
+	}
+	took := time.Since(resumed)
+	if got != a {
+		return "", fmt.Errorf("%s got %s, not %s", waits.name, got, a)
+	}
+	if err := s.firstAnswers(ctx, waits, a, webPort); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %s said Gone, %s stopped: kept for %s, Releasing; %s after SIGCONT it is %s's, first request answered through %s",
+		a, running.name, stopped.name, observed, took.Round(time.Millisecond), waits.name, s.proxyNames()), waits.deleteService(ctx, "scarce")
+}
+
+// awaitGone waits until a proxy has reported a tenant's address Gone.
+func (s *story) awaitGone(ctx context.Context, t *tenant, a netip.Addr, p *proxy) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	return testkit.Poll(ctx, look, fmt.Sprintf("%s to report %s Gone", p.name, a), func(ctx context.Context) error {
+		r := &v1alpha1.ProxyReport{}
+		if err := s.hub.api.Get(ctx, client.ObjectKey{Namespace: t.name, Name: p.name}, r); err != nil {
+			return err
+		}
+		for _, entry := range r.Addresses {
+			if entry.Name == a.String() && entry.State == v1alpha1.ReportedGone {
+				return nil
+			}
+		}
+		return errors.New("its report does not have it")
+	})
+}

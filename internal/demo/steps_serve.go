@@ -1,0 +1,311 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/traffic"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// created: a Service gets an address in its status, and the first request to it is
+// answered through each proxy.
+func created(ctx context.Context, s *story) (string, error) {
+	objects, err := example(s.network, "web.yaml")
+	if err != nil {
+		return "", err
+	}
+	for _, t := range s.tenants {
+		for _, o := range objects {
+			if o.GetKind() == "Deployment" {
+				if err := t.apply(ctx, o.DeepCopy()); err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	lines := []string{}
+	for _, t := range s.tenants {
+		if err := t.awaitReplicas(ctx, 3); err != nil {
+			return "", err
+		}
+		began := time.Now()
+		for _, o := range objects {
+			if o.GetKind() == "Service" {
+				if err := t.apply(ctx, o.DeepCopy()); err != nil {
+					return "", err
+				}
+			}
+		}
+		a, err := t.awaitAddress(ctx, "web")
+		if err != nil {
+			return "", err
+		}
+		published := time.Since(began)
+		if err := s.firstAnswers(ctx, t, a, webPort); err != nil {
+			return "", err
+		}
+		s.web = append(s.web, a)
+		lines = append(lines, fmt.Sprintf("%s: %s after %s", t.name, a, published.Round(time.Millisecond)))
+	}
+	return strings.Join(lines, ", ") + "; first request answered through " + s.proxyNames(), nil
+}
+
+func (f *fleet) proxyNames() string {
+	names := []string{}
+	for _, p := range f.proxies {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, " and ")
+}
+
+// spread: requests reach all Pods, through each proxy.
+func spread(ctx context.Context, s *story) (string, error) {
+	const requests = 300
+	lines := []string{}
+	for i, t := range s.tenants {
+		pods, err := t.awaitPods(ctx, 3)
+		if err != nil {
+			return "", err
+		}
+		for _, p := range s.proxies {
+			count, err := s.ask(ctx, t, p.way(s.web[i], webPort), requests)
+			if err != nil {
+				return "", err
+			}
+			shares := []string{}
+			for _, pod := range pods {
+				// An even share has a spread of 8; half of it is six times that away.
+				if count[pod] < requests/len(pods)/2 {
+					return "", fmt.Errorf("%s through %s: Pod %s answered %d of %d requests, want about %d", t.name, p.name, pod, count[pod], requests, requests/len(pods))
+				}
+				shares = append(shares, fmt.Sprint(count[pod]))
+			}
+			lines = append(lines, fmt.Sprintf("%s through %s %s", t.name, p.name, strings.Join(shares, "/")))
+		}
+	}
+	return fmt.Sprintf("%d requests each: %s", requests, strings.Join(lines, ", ")), nil
+}
+
+// ask makes requests one after the other and counts the answers by Pod; each must be right.
+func (s *story) ask(ctx context.Context, t *tenant, w traffic.Way, requests int) (map[string]int, error) {
+	allow, count := t.pods.allow("web"), map[string]int{}
+	for range requests {
+		begun := time.Now()
+		answer, err := traffic.Ask(ctx, w.Address, "/")
+		s.judged++
+		if err != nil {
+			return nil, fmt.Errorf("%s through %s: %w", t.name, w.Name, err)
+		}
+		if why := allow(answer.Identity, begun); why != "" {
+			return nil, fmt.Errorf("%s through %s: %s", t.name, w.Name, why)
+		}
+		count[answer.Pod]++
+	}
+	return count, nil
+}
+
+// secondTenant: the Service of the same name in another tenant has an address of
+// its own, and no request to either is answered by the other.
+func secondTenant(ctx context.Context, s *story) (string, error) {
+	if s.web[0] == s.web[1] {
+		return "", fmt.Errorf("both tenants' Service web has %s", s.web[0])
+	}
+	_, measured, err := s.window(ctx, func(context.Context) error { return nil })
+	return fmt.Sprintf("%s and %s, no mixing: %s", s.web[0], s.web[1], measured), err
+}
+
+// scale sets the replicas of the Deployment web.
+func (t *tenant) scale(ctx context.Context, replicas int) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	if err := t.api.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+		return fmt.Errorf("scaling %s's web to %d: %w", t.name, replicas, err)
+	}
+	return t.awaitReplicas(ctx, replicas)
+}
+
+// awaitReplicas waits until that many Pods are ready and no other is left but those that end.
+func (t *tenant) awaitReplicas(ctx context.Context, replicas int) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	return testkit.Poll(ctx, look, fmt.Sprintf("%d Pods of %s's web", replicas, t.name), func(ctx context.Context) error {
+		d := &appsv1.Deployment{}
+		if err := t.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, d); err != nil {
+			return err
+		}
+		if d.Status.ObservedGeneration < d.Generation || int(d.Status.Replicas) != replicas || int(d.Status.ReadyReplicas) != replicas {
+			return fmt.Errorf("%d are there, %d ready", d.Status.Replicas, d.Status.ReadyReplicas)
+		}
+		return nil
+	})
+}
+
+// awaitPods waits until that many Pods run, and returns their names in order.
+func (t *tenant) awaitPods(ctx context.Context, replicas int) ([]string, error) {
+	if err := t.awaitReplicas(ctx, replicas); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	names := []string{}
+	err := testkit.Poll(ctx, look, fmt.Sprintf("word of %d Pods of %s's web", replicas, t.name), func(context.Context) error {
+		if names = t.pods.running("web"); len(names) != replicas {
+			return fmt.Errorf("%d run", len(names))
+		}
+		return nil
+	})
+	return names, err
+}
+
+// scaledUp: the new Pods get requests, and nothing fails.
+func scaledUp(ctx context.Context, s *story) (string, error) {
+	const replicas = 6
+	t := s.tenants[0]
+	pods := []string{}
+	reports, measured, err := s.window(ctx, func(ctx context.Context) (err error) {
+		if err := t.scale(ctx, replicas); err != nil {
+			return err
+		}
+		pods, err = t.awaitPods(ctx, replicas)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		if reports[0].Pods[pod] == 0 {
+			return "", fmt.Errorf("Pod %s got none of %d requests", pod, reports[0].Sent)
+		}
+	}
+	return fmt.Sprintf("to %d, each Pod answers; %s", replicas, measured), nil
+}
+
+// scaledDown: Pods that end get no request any more, their open connections stay,
+// and nothing fails.
+func scaledDown(ctx context.Context, s *story) (string, error) {
+	t := s.tenants[0]
+	if err := t.scale(ctx, 6); err != nil {
+		return "", err
+	}
+	if _, err := t.awaitPods(ctx, 6); err != nil {
+		return "", err
+	}
+	pods := []string{}
+	reports, measured, err := s.window(ctx, func(ctx context.Context) (err error) {
+		if err := t.scale(ctx, 2); err != nil {
+			return err
+		}
+		pods, err = t.awaitPods(ctx, 2)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		if reports[0].Pods[pod] == 0 {
+			return "", fmt.Errorf("Pod %s got none of %d requests", pod, reports[0].Sent)
+		}
+	}
+	return fmt.Sprintf("from 6 to 2, no answer of an ended Pod; %s", measured), t.scale(ctx, 3)
+}
+
+// nodeKilled: a node's ports close, and nothing fails; 2 s later no proxy tries it
+// any more but with health checks; and it comes back.
+func nodeKilled(ctx context.Context, s *story) (string, error) {
+	t := s.tenants[0]
+	node := t.Nodes()[1].Name
+	before, err := s.connectsBy(ctx, t, node)
+	if err != nil {
+		return "", err
+	}
+	var killed, noticed, after []float64
+	_, dead, err := s.window(ctx, func(ctx context.Context) (err error) {
+		if killed, err = s.connectsBy(ctx, t, node); err != nil {
+			return err
+		}
+		if err := t.KillNode(ctx, node); err != nil {
+			return err
+		}
+		if err := pause(ctx, 2*time.Second); err != nil {
+			return err
+		}
+		noticed, err = s.connectsBy(ctx, t, node)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if after, err = s.connectsBy(ctx, t, node); err != nil {
+		return "", err
+	}
+	tries := []string{}
+	for i, p := range s.proxies {
+		if killed[i] <= before[i] {
+			return "", fmt.Errorf("%s counted no connections to %s before it was killed: the claim could not fail", p.name, node)
+		}
+		if after[i] > noticed[i] {
+			return "", fmt.Errorf("%s tried %s %.0f times more than 2 s after it was killed", p.name, node, after[i]-noticed[i])
+		}
+		tries = append(tries, fmt.Sprintf("%.0f by %s", noticed[i]-killed[i], p.name))
+	}
+	_, back, err := s.window(ctx, func(ctx context.Context) error {
+		if err := t.ReviveNode(ctx, node); err != nil {
+			return err
+		}
+		return s.awaitConnects(ctx, t, node, after)
+	})
+	return fmt.Sprintf("%s dead: %s; tries %s within 2 s, 0 in 5 s after; back: %s", node, dead, strings.Join(tries, ", "), back), err
+}
+
+// connectsBy reads from each proxy how many connections it tried to a node.
+func (f *fleet) connectsBy(ctx context.Context, t *tenant, node string) ([]float64, error) {
+	counts := []float64{}
+	for _, p := range f.proxies {
+		n, err := p.connects(ctx, t.name, node)
+		if err != nil {
+			return nil, err
+		}
+		counts = append(counts, n)
+	}
+	return counts, nil
+}
+
+// awaitConnects waits until each proxy uses a node again.
+func (s *story) awaitConnects(ctx context.Context, t *tenant, node string, than []float64) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	return testkit.Poll(ctx, look, "connections to "+node+" by each proxy", func(ctx context.Context) error {
+		now, err := s.connectsBy(ctx, t, node)
+		if err != nil {
+			return err
+		}
+		for i, p := range s.proxies {
+			if now[i] <= than[i] {
+				return fmt.Errorf("%s makes none", p.name)
+			}
+		}
+		return nil
+	})
+}
+
+// running returns the names of the Pods with that label app that run, in order.
+func (t *podTracker) running(app string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := []string{}
+	for key, p := range t.pods {
+		if p.labels["app"] == app && p.ends.IsZero() {
+			_, name, _ := strings.Cut(key, "/")
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,172 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/traffic"
+)
+
+const (
+	// rate is the requests a second that each Service gets in a window, at least.
+	rate = 200
+	// held is the number of open connections to each Service that must stay.
+	held = 50
+	// fewest is the number of judged requests that a whole run must have made.
+	fewest = 10000
+)
+
+// step is one clause of the story: an event, and a claim about it that can fail.
+type step struct {
+	name string
+	// run returns what was measured.
+	run func(context.Context, *story) (string, error)
+}
+
+// steps in the order of the story. Each needs the first, and no other.
+var steps = []step{
+	{"created", created},
+	{"spread", spread},
+	{"second-tenant", secondTenant},
+	{"scaled-up", scaledUp},
+	{"scaled-down", scaledDown},
+	{"node-killed", nodeKilled},
+	{"manager-restart", managerRestart},
+	{"agent-restart", agentRestart},
+	{"hub-away", hubAway},
+	{"deleted", deleted},
+	{"cluster-ip", clusterIP},
+	{"pool-empty", poolEmpty},
+	{"waiter", waiter},
+	{"class-unknown", classUnknown},
+	{"port-refused", portRefused},
+}
+
+// Steps returns the names of the story's steps, in order.
+func Steps() []string {
+	names := []string{}
+	for _, s := range steps {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// story is what the steps share.
+type story struct {
+	*fleet
+	// web holds each tenant's address of the Service web, in the order of the tenants.
+	web []netip.Addr
+	// judged counts requests.
+	judged int
+}
+
+// Check runs the story without a person, prints a line a step, and returns an
+// error at the first that fails, with the reason and where the logs are.
+func Check(ctx context.Context, o Options) error {
+	selected, err := selectSteps(o.Only)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	say := (&screen{out: o.Out}).say
+	f, err := startFleet(ctx, o, say)
+	failed := true
+	defer func() {
+		if err := f.stop(func() bool { return o.Keep || failed }); err != nil {
+			say("cleaning up: %s", err)
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("%w\nlogs are in %s", err, f.dir)
+	}
+	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.dir)
+	s := &story{fleet: f}
+	for i, step := range selected {
+		began := time.Now()
+		measured, err := step.run(ctx, s)
+		if deaths := f.takeDeaths(); err == nil && len(deaths) > 0 {
+			err = fmt.Errorf("a program died unasked: %s", strings.Join(deaths, "; "))
+		}
+		took := time.Since(began).Round(100 * time.Millisecond)
+		if err != nil {
+			say("%2d %-16s FAIL %6s  %s", i+1, step.name, took, err)
+			return fmt.Errorf("step %s failed after %s: %w\nlogs are in %s", step.name, took, err, f.dir)
+		}
+		say("%2d %-16s ok   %6s  %s", i+1, step.name, took, measured)
+	}
+	if o.Only == "" && s.judged < fewest {
+		return fmt.Errorf("only %d requests were judged in all, the story needs %d", s.judged, fewest)
+	}
+	failed = false
+	say("%d steps hold, %d requests judged, %s in all", len(selected), s.judged, time.Since(began).Round(time.Second))
+	return nil
+}
+
+func selectSteps(only string) ([]step, error) {
+	if only == "" {
+		return steps, nil
+	}
+	for i, s := range steps {
+		if s.name == only {
+			if i == 0 {
+				return steps[:1], nil
+			}
+			return []step{steps[0], s}, nil
+		}
+	}
+	return nil, fmt.Errorf("no step is called %q; there are %s", only, strings.Join(Steps(), ", "))
+}
+
+// services are what a window measures: each tenant's Service web.
+func (s *story) services() []traffic.Service {
+	services := []traffic.Service{}
+	for i, t := range s.tenants {
+		ways := []traffic.Way{}
+		for _, p := range s.proxies {
+			ways = append(ways, p.way(s.web[i], webPort))
+		}
+		services = append(services, traffic.Service{Name: t.name, Ways: ways, Rate: rate, Held: held, Allow: t.pods.allow("web")})
+	}
+	return services
+}
+
+// window measures an event during which nothing may fail, from 2 s before it to 5 s
+// after it returned, and says what was measured.
+func (s *story) window(ctx context.Context, event func(context.Context) error) ([]traffic.Report, string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g := traffic.NewGenerator()
+	defer g.Stop()
+	for _, service := range s.services() {
+		g.Add(ctx, service)
+	}
+	reports, err := g.Around(ctx, event)
+	lines := []string{}
+	errs := []error{err}
+	for _, r := range reports {
+		s.judged += r.Sent
+		lines = append(lines, r.String())
+		if why := r.Verdict(); why != "" {
+			errs = append(errs, errors.New(why))
+		}
+	}
+	return reports, strings.Join(lines, "; "), errors.Join(errs...)
+}
+
+// unprivilegedFrom80 tells whether this host lets anybody bind port 80.
+func unprivilegedFrom80() bool {
+	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+	if err != nil {
+		return false
+	}
+	first := 0
+	if _, err := fmt.Sscan(string(b), &first); err != nil {
+		return false
+	}
+	return first <= 80
+}
