@@ -40,6 +40,16 @@ func TestOnServer(t *testing.T) {
 		{"seed manifests need their repair", testSeedNeedsRepair},
 		{"nulls", testNulls},
 		{"every field", testFullObjects},
+		{"refusals", testRefusals},
+		{"names", testNames},
+		{"absurd sizes", testAbsurdSizes},
+		{"costliest ports", testCostliestPorts},
+		{"immutability", testImmutability},
+		{"defaults", testDefaults},
+		{"unknown fields", testUnknownFields},
+		{"write paths", testWritePaths},
+		{"tables", testTables},
+		{"short names", testShortNames},
 		{"hostile values", testHostileValues},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h) })
