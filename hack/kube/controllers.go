@@ -91,8 +91,8 @@ func runControllers(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Client-side rate limits of kube-controller-manager are 20/30; loopback needs none.
-	cfg.QPS, cfg.Burst = 200, 400
+	// kube-controller-manager limits itself to 20 requests a second; loopback needs no limit.
+	cfg.QPS = -1
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
 	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 

@@ -57,7 +57,9 @@ func (c *ControlPlane) apiServerFlags() []string {
 		"--endpoint-reconciler-type=none",
 	}
 	if !c.options.PriorityAndFairness {
-		flags = append(flags, "--enable-priority-and-fairness=false")
+		// Without it only a count of requests is left, whose default (200 writes) turns
+		// bursts away for a second.
+		flags = append(flags, "--enable-priority-and-fairness=false", "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
 		groups = append(groups[:len(groups):len(groups)], fairnessGroup)
 	}
 	if !c.options.Quota {

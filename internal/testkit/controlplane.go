@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"os"
@@ -31,6 +30,7 @@ type ControlPlane struct {
 	subnet  *subnet
 	ca      *authority
 	config  *rest.Config
+	http    *http.Client // with config's identity
 
 	mu          sync.Mutex
 	etcd        *Process
@@ -154,10 +154,6 @@ func (c *ControlPlane) startPart(part string, args []string) (*Process, error) {
 
 // waitReady waits for the API server and for what the controllers do first.
 func (c *ControlPlane) waitReady(ctx context.Context) error {
-	client, err := rest.HTTPClientFor(c.config)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for _, p := range []*Process{c.etcd, c.apiServer, c.controllers} {
@@ -171,7 +167,7 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 	}
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
 		err := Poll(ctx, 20*time.Millisecond, path, func(ctx context.Context) error {
-			return get(ctx, client, c.config.Host+path)
+			return c.call(ctx, http.MethodGet, path, nil, nil)
 		})
 		if err != nil && errors.Is(err, errEnded) {
 			return err
@@ -181,23 +177,6 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func get(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s: %s", url, res.Status, body)
-	}
-	return err
 }
 
 // Name of the control plane.
@@ -281,5 +260,6 @@ func (c *ControlPlane) loadConfig() error {
 	}
 	cfg.QPS = -1
 	c.config = cfg
-	return nil
+	c.http, err = rest.HTTPClientFor(cfg)
+	return err
 }

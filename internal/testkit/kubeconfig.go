@@ -3,15 +3,13 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // tokenLife is how long a ServiceAccount's token is valid.
@@ -70,14 +68,10 @@ func (c *ControlPlane) UserKubeconfig(user string, groups ...string) (string, er
 // ServiceAccountKubeconfig writes a kubeconfig with a token of an existing
 // ServiceAccount, valid for a day, and returns its path.
 func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
-	hub, err := client.New(c.config, client.Options{})
-	if err != nil {
-		return "", err
-	}
-	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	seconds := int64(tokenLife / time.Second)
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	if err := hub.SubResource("token").Create(ctx, account, request); err != nil {
+	path := "/api/v1/namespaces/" + namespace + "/serviceaccounts/" + name + "/token"
+	if err := c.call(ctx, http.MethodPost, path, request, request); err != nil {
 		return "", fmt.Errorf("requesting token of service account %s/%s: %w", namespace, name, err)
 	}
 	f, err := c.newKubeconfigFile("serviceaccount-*.kubeconfig")

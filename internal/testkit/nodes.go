@@ -9,9 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -101,19 +98,15 @@ func (c *ControlPlane) waitNodes(ctx context.Context, p *Process, nodes []NodeSp
 		case <-ctx.Done():
 		}
 	}()
-	api, err := client.New(c.config, client.Options{})
-	if err != nil {
-		return err
-	}
 	for _, n := range nodes {
 		err := Poll(ctx, 20*time.Millisecond, "node "+n.Name, func(ctx context.Context) error {
 			obj := &v1.Node{}
-			if err := api.Get(ctx, types.NamespacedName{Name: n.Name}, obj); err != nil {
+			if err := c.call(ctx, http.MethodGet, "/api/v1/nodes/"+n.Name, nil, obj); err != nil {
 				return err
 			}
 			for _, condition := range obj.Status.Conditions {
 				if condition.Type == v1.NodeReady && condition.Status == v1.ConditionTrue {
-					return get(ctx, http.DefaultClient, "http://"+netip.AddrPortFrom(n.Address, kubeProxyPort).String()+"/healthz")
+					return request(ctx, http.DefaultClient, http.MethodGet, "http://"+netip.AddrPortFrom(n.Address, kubeProxyPort).String()+"/healthz", nil, nil)
 				}
 			}
 			return errors.New("it is not Ready")
@@ -129,22 +122,18 @@ func (c *ControlPlane) waitNodes(ctx context.Context, p *Process, nodes []NodeSp
 // stop, open connections live on. It returns when the API server knows, which is a few
 // milliseconds before the sockets are closed.
 func (c *ControlPlane) KillNode(ctx context.Context, name string) error {
-	return c.annotateNode(ctx, name, `"dead"`)
+	return c.annotateNode(ctx, name, "dead")
 }
 
 // ReviveNode lets it come back.
 func (c *ControlPlane) ReviveNode(ctx context.Context, name string) error {
-	return c.annotateNode(ctx, name, "null")
+	return c.annotateNode(ctx, name, nil)
 }
 
-func (c *ControlPlane) annotateNode(ctx context.Context, name, value string) error {
-	api, err := client.New(c.config, client.Options{})
-	if err != nil {
-		return err
-	}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, nodeStateAnnotation, value)
-	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := api.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+// annotateNode sets the state, or removes it where state is nil.
+func (c *ControlPlane) annotateNode(ctx context.Context, name string, state any) error {
+	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{nodeStateAnnotation: state}}}
+	if err := c.call(ctx, http.MethodPatch, "/api/v1/nodes/"+name, patch, nil); err != nil {
 		return fmt.Errorf("annotating node %s: %w", name, err)
 	}
 	return nil

@@ -114,7 +114,7 @@ func TestHollowNodes(t *testing.T) {
 	}
 	cluster := service("cluster", "web", v1.ServiceExternalTrafficPolicyCluster)
 	local := service("local", "one", v1.ServiceExternalTrafficPolicyLocal)
-	create(deployment("web", 4), deployment("one", 1), cluster, local)
+	create(deployment("web", 6), deployment("one", 1), cluster, local)
 	nodes := c.Nodes()
 	at := func(n testkit.NodeSpec, port int32) netip.AddrPort {
 		return netip.AddrPortFrom(n.Address, uint16(port))
@@ -124,7 +124,7 @@ func TestHollowNodes(t *testing.T) {
 	t.Run("each node port answers and spreads over all pods", func(t *testing.T) {
 		for _, n := range nodes {
 			on := map[string]bool{}
-			for _, node := range spread(t, at(n, port), 4) {
+			for _, node := range spread(t, at(n, port), 6) {
 				on[node] = true
 			}
 			if len(on) != 3 {
@@ -189,11 +189,11 @@ func TestHollowNodes(t *testing.T) {
 		if line, err := lines.ReadString('\n'); err != nil || line != "still here\n" {
 			t.Errorf("held connection: %q, %v", line, err)
 		}
-		spread(t, at(nodes[0], port), 4)
+		spread(t, at(nodes[0], port), 6)
 		if err := c.ReviveNode(t.Context(), dead.Name); err != nil {
 			t.Fatal(err)
 		}
-		spread(t, at(dead, port), 4)
+		spread(t, at(dead, port), 6)
 		status(t, "http://"+at(dead, 10256).String()+"/healthz", http.StatusOK)
 	})
 

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // parentEnv makes the test binary play a parent that starts a child and is then killed.
@@ -21,6 +24,7 @@ func TestMain(m *testing.M) {
 	if log := os.Getenv(parentEnv); log != "" {
 		playParent(log)
 	}
+	ctrllog.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
 	os.Exit(m.Run())
 }
 

@@ -148,6 +148,9 @@ func (r *podRunner) reconcile(ctx context.Context, key types.NamespacedName) err
 		return nil
 	}
 	node := r.nodes[obj.Spec.NodeName]
+	if node == nil {
+		return nil // a new Pod of the name, not ours (yet)
+	}
 	r.mu.RLock()
 	alive := node.alive
 	r.mu.RUnlock()

@@ -38,7 +38,7 @@ type Scheduler struct {
 	parked map[types.NamespacedName]struct{} // Pods that fit nowhere until a node changes
 }
 
-// New adds its handlers to the informers, which must not run yet or be synced anew.
+// New adds its handlers to the informers; the caller starts them.
 func New(client kubernetes.Interface, pods informers.PodInformer, nodes informers.NodeInformer) (*Scheduler, error) {
 	s := &Scheduler{
 		client: client,
