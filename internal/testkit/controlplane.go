@@ -26,7 +26,7 @@ type ControlPlane struct {
 	options Options
 	kube    string // the binary
 	dir     string
-	ownsDir bool
+	temp    *tempDir // nil if the directory is not ours
 	subnet  *subnet
 	ca      *authority
 	config  *rest.Config
@@ -94,9 +94,11 @@ func startOnce(ctx context.Context, o Options, kube string) (_ *ControlPlane, er
 func (c *ControlPlane) makeDir() error {
 	var err error
 	if c.options.Dir == "" {
-		c.dir, err = os.MkdirTemp("", "fairlead-"+c.options.Name+"-")
-		c.ownsDir = err == nil
-		return err
+		if c.temp, err = makeTempDir(os.TempDir(), c.options.Name); err != nil {
+			return err
+		}
+		c.dir = c.temp.path
+		return nil
 	}
 	if c.dir, err = filepath.Abs(c.options.Dir); err != nil {
 		return err
@@ -241,8 +243,9 @@ func (c *ControlPlane) Stop(context.Context) error {
 	if c.subnet != nil {
 		c.subnet.release()
 	}
-	if c.ownsDir {
-		errs = append(errs, os.RemoveAll(c.dir))
+	if c.temp != nil {
+		errs = append(errs, c.temp.remove())
+		c.temp = nil
 	}
 	return errors.Join(errs...)
 }
