@@ -1,0 +1,122 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// Name is the word for this data plane in flags, reports and metrics.
+const Name = "builtin"
+
+var errClosed = errors.New("the data plane is closed")
+
+// Dataplane serves a Program in this process.
+type Dataplane struct {
+	o         Options
+	log       *slog.Logger
+	metrics   *metrics
+	penalties penalties
+	leaving   *leaving
+	buffers   sync.Pool
+	// fewFiles and failedAccept keep the log short.
+	fewFiles, failedAccept seldom
+	// running counts accept loops and connections.
+	running sync.WaitGroup
+
+	// mu is held by Apply and Close, never on the way of a connection.
+	mu     sync.Mutex
+	closed bool
+	health lb.Health
+	groups map[groupKey]*group
+	// ended groups have left the Program and may have open connections.
+	ended     map[groupKey]struct{}
+	targets   map[targetKey]*target
+	tables    map[lb.TableKey]*table
+	byCheck   map[lb.Check]map[*table]struct{}
+	pools     map[poolKey]*pool
+	frontends map[lb.FrontendID]*frontend
+	listeners map[lb.Socket]*listener
+	// unbound are the listeners that could not be opened yet.
+	unbound map[*listener]lb.Problem
+}
+
+var _ dataplane.Dataplane = (*Dataplane)(nil)
+
+// New returns a data plane that serves nothing yet.
+func New(o Options) *Dataplane {
+	o = o.complete()
+	return &Dataplane{
+		o:         o,
+		log:       o.Logger,
+		metrics:   newMetrics(o.Registerer),
+		penalties: newPenalties(),
+		leaving:   newLeaving(),
+		buffers:   sync.Pool{New: func() any { return new([bufferSize]byte) }},
+		groups:    map[groupKey]*group{},
+		ended:     map[groupKey]struct{}{},
+		targets:   map[targetKey]*target{},
+		tables:    map[lb.TableKey]*table{},
+		byCheck:   map[lb.Check]map[*table]struct{}{},
+		pools:     map[poolKey]*pool{},
+		frontends: map[lb.FrontendID]*frontend{},
+		listeners: map[lb.Socket]*listener{},
+		unbound:   map[*listener]lb.Problem{},
+	}
+}
+
+// Name implements dataplane.Dataplane.
+func (*Dataplane) Name() string { return Name }
+
+// Recover finds nothing running: this data plane lives and dies with its process.
+func (*Dataplane) Recover(_ context.Context, lastGood *lb.Program) (dataplane.Drift, error) {
+	var d dataplane.Drift
+	if lastGood != nil {
+		for _, l := range lastGood.Listeners {
+			d.Missing += len(l.Frontends)
+		}
+	}
+	return d, nil
+}
+
+// Changed implements dataplane.Dataplane.
+func (d *Dataplane) Changed() <-chan struct{} { return d.leaving.changed }
+
+// Observe implements dataplane.Dataplane. Its cost follows what drains, not what is served.
+func (d *Dataplane) Observe() dataplane.Observation { return d.leaving.observe() }
+
+// Close closes all listeners, waits for open connections until ctx ends, and
+// cuts what is left. It returns ctx's cause if it had to cut.
+func (d *Dataplane) Close(ctx context.Context) error {
+	d.mu.Lock()
+	d.closed = true
+	open := make([]*frontend, 0, len(d.frontends))
+	for _, l := range d.listeners {
+		l.close()
+	}
+	for _, f := range d.frontends {
+		f.retire(0)
+		open = append(open, f)
+	}
+	d.mu.Unlock()
+
+	ended := make(chan struct{})
+	go func() {
+		d.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, f := range append(open, d.leaving.retired()...) {
+		f.cutAll()
+	}
+	<-ended
+	return context.Cause(ctx)
+}

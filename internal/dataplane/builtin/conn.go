@@ -1,0 +1,110 @@
+package builtin
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a client's connection and, once there is one, its way on to a member.
+type conn struct {
+	client *net.TCPConn
+	from   netip.AddrPort
+	front  *frontend
+	// active is when bytes last moved, while idle connections are to be closed.
+	active atomic.Int64
+
+	// dead: both ends are closed, or will be as soon as there are two.
+	dead   atomic.Bool
+	mu     sync.Mutex
+	target *net.TCPConn
+}
+
+// serve carries one client from accept to end.
+func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
+	defer d.running.Done()
+	c := &conn{client: client, from: client.RemoteAddr().(*net.TCPAddr).AddrPort()}
+	for {
+		if c.front = l.front.Load(); c.front == nil {
+			reset(client)
+			return
+		}
+		if c.front.admit(c) {
+			break
+		}
+	}
+	defer c.front.dismiss(c)
+	config := c.front.config.Load()
+	c.front.metrics.accepted.Inc()
+
+	m := d.connect(c, config.pool)
+	if m == nil {
+		reset(client)
+		return
+	}
+	defer m.dismiss(c)
+	open := d.metrics.openConnections.WithLabelValues(string(c.front.id.Tenant))
+	open.Inc()
+	defer open.Dec()
+	d.relay(c, config.IdleTimeout)
+}
+
+// reaches has c go on to target; false if c was cut meanwhile, target is closed then.
+func (c *conn) reaches(target *net.TCPConn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead.Load() {
+		reset(target)
+		return false
+	}
+	c.target = target
+	return true
+}
+
+// cut resets both ends: neither shall take what it has for the whole.
+func (c *conn) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead.Store(true)
+	reset(c.client)
+	if c.target != nil {
+		reset(c.target)
+	}
+}
+
+// finish closes both ends after all has been said.
+func (c *conn) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead.Store(true)
+	c.client.Close()
+	c.target.Close()
+}
+
+// watchIdle closes c once no byte has moved for limit; stop ends the watch.
+func (c *conn) watchIdle(limit time.Duration) (stop func()) {
+	c.active.Store(time.Now().UnixNano())
+	var mu sync.Mutex
+	var timer *time.Timer
+	check := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if left := limit - time.Duration(time.Now().UnixNano()-c.active.Load()); left > 0 {
+			timer.Reset(left)
+			return
+		}
+		c.finish()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(limit, check)
+	return func() { timer.Stop() }
+}
+
+// reset closes with a reset rather than an end.
+func reset(c *net.TCPConn) {
+	c.SetLinger(0)
+	c.Close()
+}

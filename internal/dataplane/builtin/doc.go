@@ -1,0 +1,32 @@
+// Package builtin is the data plane in plain Go: it turns an lb.Program into
+// listening sockets and relayed connections, for TCP over IPv4, without privileges.
+//
+//	client ─▶ listener ─▶ frontend ─▶ pool ─▶ table ─▶ member ─▶ target
+//	          (a socket)  (its conns) (port)  (Maglev) (its conns)
+//
+// Everything on the way of a connection is read through atomic pointers, so
+// that Apply swaps a part without a lock on the way of others:
+//
+//   - A listener is opened when its socket enters the Program and closed when it
+//     leaves, and by nothing else. Its frontend can be exchanged beneath it.
+//   - A frontend holds the connections that came by it. When its LoadBalancer goes,
+//     or its pool moves to another group or port, that frontend retires: its
+//     connections live until the pool's DrainTimeout, then they are cut.
+//   - A table is shared by all pools with the same lb.TableKey and built when the
+//     first connection needs it: a member's change costs one pointer for each table.
+//   - A member holds its connections over all pools of its group, from the moment
+//     when it was selected, before the connect: when it drains, none is overlooked.
+//
+// Apply publishes first what new connections shall use and then takes away what
+// they shall not. A connection that still comes with the old table is turned
+// away by the member and looks again.
+//
+// A connect that is refused or times out goes on to the next member of the
+// table's order, before the client notices. For a moment later connections try
+// that member last, and health is told.
+//
+// The kernel accepts a client before we see it, so a client without a member to
+// go to is reset right after it was accepted, not refused.
+//
+// What it can't do, Check says.
+package builtin

@@ -1,0 +1,107 @@
+package builtin
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// frontend holds the connections of one lb.Frontend that go, or went, to one
+// group and port.
+type frontend struct {
+	id      lb.FrontendID
+	config  atomic.Pointer[frontendConfig]
+	leaving *leaving
+	metrics *loadBalancerMetrics
+	open    atomic.Int64
+
+	mu      sync.Mutex
+	retired bool
+	conns   map[*conn]struct{}
+	timer   *time.Timer
+}
+
+type frontendConfig struct {
+	*lb.Frontend
+	pool *pool
+}
+
+func (d *Dataplane) newFrontend(f *lb.Frontend, p *pool) *frontend {
+	n := &frontend{
+		id:      f.ID,
+		leaving: d.leaving,
+		metrics: d.metrics.loadBalancer(f.ID.Tenant, f.ID.LoadBalancer),
+		conns:   map[*conn]struct{}{},
+	}
+	n.config.Store(&frontendConfig{f, p})
+	p.frontends[n] = struct{}{}
+	return n
+}
+
+// admit takes c on; false if the frontend has retired.
+func (f *frontend) admit(c *conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.retired {
+		return false
+	}
+	f.conns[c] = struct{}{}
+	f.open.Add(1)
+	return true
+}
+
+// dismiss lets go of c.
+func (f *frontend) dismiss(c *conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, c)
+	f.open.Add(-1)
+	if !f.retired {
+		return
+	}
+	if len(f.conns) == 0 {
+		f.end()
+	}
+	f.leaving.notify()
+}
+
+// retire lets the open connections live on for timeout; 0: for good.
+func (f *frontend) retire(timeout time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.retired {
+		return
+	}
+	f.retired = true
+	if len(f.conns) == 0 {
+		f.end()
+		return
+	}
+	f.leaving.addFrontend(f)
+	if timeout > 0 {
+		f.timer = time.AfterFunc(timeout, f.cutAll)
+	}
+}
+
+// end tidies up after the last connection of a retired frontend. f.mu is held.
+func (f *frontend) end() {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.leaving.dropFrontend(f)
+	f.metrics.release()
+}
+
+func (f *frontend) cutAll() {
+	f.mu.Lock()
+	cut := make([]*conn, 0, len(f.conns))
+	for c := range f.conns {
+		cut = append(cut, c)
+	}
+	f.mu.Unlock()
+	for _, c := range cut {
+		c.cut()
+	}
+}

@@ -1,0 +1,111 @@
+package builtin
+
+import (
+	"sync"
+
+	"fairlead.dev/fairlead/internal/lb"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics keeps series for as long as what they speak of is served, or has open connections.
+type metrics struct {
+	connects        *prometheus.CounterVec
+	accepted        *prometheus.CounterVec
+	openConnections *prometheus.GaugeVec
+	retries         *prometheus.CounterVec
+	refusedClients  *prometheus.CounterVec
+	acceptErrors    prometheus.Counter
+	listeners       prometheus.Gauge
+
+	mu            sync.Mutex
+	targets       map[[2]string]*targetMetrics
+	loadBalancers map[[2]string]*loadBalancerMetrics
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fairlead_proxy_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		connects:        counter("connects_total", "Connects to targets, by result (ok, refused, timeout, unreachable, local).", "tenant", "target", "result"),
+		accepted:        counter("accepted_total", "Clients' connections accepted.", "tenant", "loadbalancer"),
+		retries:         counter("retries_total", "Connects to a second or further target for one client.", "tenant"),
+		refusedClients:  counter("refused_clients_total", "Clients turned away, by cause (no_members, not_connected).", "tenant", "because"),
+		openConnections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fairlead_proxy_open_connections", Help: "Connections relayed now."}, []string{"tenant"}),
+		acceptErrors:    prometheus.NewCounter(prometheus.CounterOpts{Name: "fairlead_proxy_accept_errors_total", Help: "Accepts that failed, most likely for want of files."}),
+		listeners:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "fairlead_proxy_listeners", Help: "Listening sockets."}),
+		targets:         map[[2]string]*targetMetrics{},
+		loadBalancers:   map[[2]string]*loadBalancerMetrics{},
+	}
+	if r != nil {
+		r.MustRegister(m.connects, m.accepted, m.retries, m.refusedClients, m.openConnections, m.acceptErrors, m.listeners)
+	}
+	return m
+}
+
+// targetMetrics are the series of one target name, shared by its addresses.
+type targetMetrics struct {
+	of       *metrics
+	key      [2]string
+	refs     int
+	connects map[string]prometheus.Counter
+}
+
+func (m *metrics) target(tenant lb.TenantID, name string) *targetMetrics {
+	key := [2]string{string(tenant), name}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.targets[key]
+	if t == nil {
+		t = &targetMetrics{of: m, key: key, connects: make(map[string]prometheus.Counter, len(results))}
+		for _, result := range results {
+			t.connects[result] = m.connects.WithLabelValues(key[0], key[1], result)
+		}
+		m.targets[key] = t
+	}
+	t.refs++
+	return t
+}
+
+func (t *targetMetrics) release() {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	if t.refs--; t.refs > 0 {
+		return
+	}
+	delete(t.of.targets, t.key)
+	for _, result := range results {
+		t.of.connects.DeleteLabelValues(t.key[0], t.key[1], result)
+	}
+}
+
+// loadBalancerMetrics are the series of one LoadBalancer, shared by its frontends.
+type loadBalancerMetrics struct {
+	of       *metrics
+	key      [2]string
+	refs     int
+	accepted prometheus.Counter
+}
+
+func (m *metrics) loadBalancer(tenant lb.TenantID, name string) *loadBalancerMetrics {
+	key := [2]string{string(tenant), name}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.loadBalancers[key]
+	if l == nil {
+		l = &loadBalancerMetrics{of: m, key: key, accepted: m.accepted.WithLabelValues(key[0], key[1])}
+		m.loadBalancers[key] = l
+	}
+	l.refs++
+	return l
+}
+
+func (l *loadBalancerMetrics) release() {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if l.refs--; l.refs > 0 {
+		return
+	}
+	delete(l.of.loadBalancers, l.key)
+	l.of.accepted.DeleteLabelValues(l.key[0], l.key[1])
+}

@@ -1,0 +1,144 @@
+package builtin
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	bufferSize = 32 << 10
+	// After spliceAfter full buffers in a row bytes go through a pipe in the kernel, spliceChunk or spliceTime at
+	// a time. A pipe takes two more files, so that it is kept only while bytes flow.
+	spliceAfter = 4
+	spliceChunk = 8 << 20
+	spliceTime  = time.Second
+)
+
+// relay carries bytes both ways until both ends have said all, or one breaks.
+func (d *Dataplane) relay(c *conn, idle time.Duration) {
+	var active *atomic.Int64
+	if idle > 0 {
+		active = &c.active
+		defer c.watchIdle(idle)()
+	}
+	var broken atomic.Bool
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		d.carry(c, c.target, c.client, active, &broken)
+	}()
+	d.carry(c, c.client, c.target, active, &broken)
+	<-back
+	if broken.Load() {
+		c.cut()
+		return
+	}
+	c.finish()
+}
+
+// carry copies one direction and hands on its end.
+func (d *Dataplane) carry(c *conn, from, to *net.TCPConn, active *atomic.Int64, broken *atomic.Bool) {
+	p := pump{d: d, from: from, to: to, active: active}
+	readErr, writeErr := p.run()
+	switch {
+	case writeErr != nil:
+		// Its other direction may hold a last answer; both are cut when that is through.
+		broken.Store(true)
+	case readErr != nil:
+		broken.Store(true)
+		c.cut()
+	case broken.Load():
+		c.cut()
+	default:
+		to.CloseWrite()
+	}
+}
+
+// pump copies from one connection to another. While it waits for bytes it
+// holds neither buffer nor pipe.
+type pump struct {
+	d        *Dataplane
+	from, to *net.TCPConn
+	active   *atomic.Int64
+}
+
+// run copies until from ends (no error) or one of them breaks.
+func (p *pump) run() (readErr, writeErr error) {
+	raw, err := p.from.SyscallConn()
+	if err != nil {
+		return err, nil
+	}
+	var buffer *[bufferSize]byte
+	var n int
+	var failed error
+	read := func(fd uintptr) bool {
+		buffer = p.d.buffers.Get().(*[bufferSize]byte)
+		for {
+			n, failed = syscall.Read(int(fd), buffer[:])
+			if failed != syscall.EINTR {
+				break
+			}
+		}
+		if n > 0 {
+			return true
+		}
+		p.d.buffers.Put(buffer)
+		buffer = nil
+		return failed != syscall.EAGAIN
+	}
+	for full := 0; ; {
+		if err := raw.Read(read); err != nil {
+			return err, nil
+		}
+		if buffer == nil {
+			return failed, nil // nil at the end
+		}
+		p.moved()
+		_, err := p.to.Write(buffer[:n])
+		p.d.buffers.Put(buffer)
+		buffer = nil
+		if err != nil {
+			return nil, err
+		}
+		p.moved()
+		if n < bufferSize {
+			full = 0
+			continue
+		}
+		if full++; full < spliceAfter {
+			continue
+		}
+		full = 0
+		if err := p.splice(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// splice moves bytes within the kernel while they keep coming. The end of
+// from, and its errors, are left for run to find.
+func (p *pump) splice() error {
+	defer p.from.SetReadDeadline(time.Time{})
+	for {
+		p.from.SetReadDeadline(time.Now().Add(spliceTime))
+		n, err := p.to.ReadFrom(&io.LimitedReader{R: p.from, N: spliceChunk})
+		p.moved()
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if n < spliceChunk/8 {
+			return nil
+		}
+	}
+}
+
+func (p *pump) moved() {
+	if p.active != nil {
+		p.active.Store(time.Now().UnixNano())
+	}
+}

@@ -1,0 +1,107 @@
+package health
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// ask makes one check; nil means that the address can take connections.
+func ask(p lb.Probe) error {
+	deadline := time.Now().Add(p.Check.Timeout)
+	address := netip.AddrPortFrom(p.Address, p.Check.Port).String()
+	d := net.Dialer{Timeout: p.Check.Timeout, KeepAlive: -1}
+	conn, err := d.Dial("tcp", address)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", plain(err))
+	}
+	// A reset leaves nothing behind on either side, no TIME_WAIT either.
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+		return fmt.Errorf("connecting: %w", plain(err))
+	}
+	if p.Check.Kind == lb.CheckTCP {
+		return nil
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("connecting: %w", plain(err))
+	}
+	switch p.Check.Kind {
+	case lb.CheckHTTP:
+		return askHTTP(conn, address, p.Check)
+	case lb.CheckHTTPS:
+		// A load balancer doesn't know the name that the member's certificate is for, nor who signed it: as kubelet does, the answer counts.
+		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		if err := secure.Handshake(); err != nil {
+			return fmt.Errorf("shaking hands: %w", plain(err))
+		}
+		return askHTTP(secure, address, p.Check)
+	}
+	return fmt.Errorf("check %q is not known", p.Check.Kind)
+}
+
+// askHTTP asks and reads the status line; the rest of the answer doesn't matter.
+func askHTTP(conn io.ReadWriter, host string, c lb.Check) error {
+	path := c.Path
+	if path == "" {
+		path = "/"
+	}
+	if path[0] != '/' || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("path %q can't be asked for", path)
+	}
+	request := "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: fairlead-health\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+	if _, err := io.WriteString(conn, request); err != nil {
+		return fmt.Errorf("asking: %w", plain(err))
+	}
+	line, err := bufio.NewReaderSize(io.LimitReader(conn, 4096), 256).ReadSlice('\n')
+	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		return fmt.Errorf("reading the answer: %w", plain(err))
+	}
+	version, rest, _ := strings.Cut(string(line), " ")
+	code, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	status, err := strconv.Atoi(code)
+	if err != nil || !strings.HasPrefix(version, "HTTP/") {
+		return errors.New("the answer is not HTTP")
+	}
+	if status >= 200 && status <= 399 || alive(c.Alive, code) {
+		return nil
+	}
+	return fmt.Errorf("status %d", status)
+}
+
+// alive says whether code is in list, which is separated by commas.
+func alive(list, code string) bool {
+	for one := range strings.SplitSeq(list, ",") {
+		if one == code {
+			return true
+		}
+	}
+	return false
+}
+
+// plain leaves out of err what reports show beside it: address and system call.
+func plain(err error) error {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return errors.New("timed out")
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,332 @@
+package health
+
+import (
+	"container/heap"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lb"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DefaultConcurrency bounds the checks in flight where Options don't.
+const DefaultConcurrency = 512
+
+const (
+	// suspectWithin is the time in which a suspected address that refuses becomes Unhealthy, and
+	// quickGap the longest time between two of those checks.
+	suspectWithin = 200 * time.Millisecond
+	quickGap      = 50 * time.Millisecond
+	// firstHold is how long after a check that succeeded under suspicion the next suspicion has to wait; it doubles each time.
+	firstHold = 100 * time.Millisecond
+)
+
+// Options of a Checker.
+type Options struct {
+	Logger *slog.Logger
+	// Registerer gets the metrics; nil: nobody does.
+	Registerer prometheus.Registerer
+	// Concurrency bounds the checks in flight; 0: DefaultConcurrency.
+	Concurrency int
+}
+
+// Detail is what is known of one probe, for reports.
+type Detail struct {
+	Verdict lb.Verdict
+	// Since is when the verdict came to be.
+	Since time.Time
+	// Checked is when the last check ended; zero before the first.
+	Checked time.Time
+	// Err is why the last check failed; nil if it succeeded or none has ended.
+	Err error
+}
+
+// Checker checks the probes that it is told to. All methods may be called at any time from any goroutine.
+type Checker struct {
+	log     *slog.Logger
+	metrics *metrics
+	// ask makes one check.
+	ask     func(lb.Probe) error
+	limit   int
+	changed chan struct{}
+
+	mu       sync.Mutex
+	closed   bool
+	probes   map[lb.Probe]*state
+	byTarget map[netip.Addr]map[*state]struct{}
+	due      queue
+	running  int
+	timer    *time.Timer
+	verdicts snapshot
+}
+
+// state is one probe.
+type state struct {
+	lb.Probe
+	Detail
+	// next is when it is due, at its place in the queue, -1 while it isn't in there.
+	next time.Time
+	at   int
+	// passed and failed are the streaks.
+	passed, failed int
+	started        time.Time
+	// suspect checks in quick succession; again asks for another check although one is running.
+	suspect, again bool
+	hold           time.Duration
+	removed        bool
+}
+
+// New returns a Checker with no probes.
+func New(o Options) *Checker {
+	return newChecker(o, ask)
+}
+
+func newChecker(o Options, ask func(lb.Probe) error) *Checker {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	c := &Checker{
+		log:      o.Logger,
+		metrics:  newMetrics(o.Registerer),
+		ask:      ask,
+		limit:    o.Concurrency,
+		changed:  make(chan struct{}, 1),
+		probes:   map[lb.Probe]*state{},
+		byTarget: map[netip.Addr]map[*state]struct{}{},
+		verdicts: newSnapshot(),
+	}
+	c.timer = time.AfterFunc(time.Hour, c.wake)
+	c.timer.Stop()
+	return c
+}
+
+// SetProbes says what to check from now on. Probes that were checked already
+// go on undisturbed, new ones are checked at once, others are forgotten.
+// Probes of CheckNone are passed over.
+func (c *Checker) SetProbes(probes []lb.Probe) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	wanted := make(map[lb.Probe]struct{}, len(probes))
+	for _, p := range probes {
+		if p.Check.Kind == lb.CheckNone || p.Check.Kind == "" {
+			continue
+		}
+		wanted[p] = struct{}{}
+		if _, ok := c.probes[p]; !ok {
+			c.add(p, now)
+		}
+	}
+	if len(wanted) != len(c.probes) {
+		for p, s := range c.probes {
+			if _, ok := wanted[p]; !ok {
+				c.remove(s)
+			}
+		}
+	}
+	c.metrics.probes.Set(float64(len(c.probes)))
+	c.dispatch(now)
+}
+
+func (c *Checker) add(p lb.Probe, now time.Time) {
+	s := &state{Probe: p, next: now, at: -1, suspect: true}
+	s.Since = now
+	c.probes[p] = s
+	t := c.byTarget[p.Address]
+	if t == nil {
+		t = map[*state]struct{}{}
+		c.byTarget[p.Address] = t
+	}
+	t[s] = struct{}{}
+	heap.Push(&c.due, s)
+}
+
+func (c *Checker) remove(s *state) {
+	s.removed = true
+	delete(c.probes, s.Probe)
+	t := c.byTarget[s.Address]
+	if delete(t, s); len(t) == 0 {
+		delete(c.byTarget, s.Address)
+	}
+	if s.at >= 0 {
+		heap.Remove(&c.due, s.at)
+	}
+	if s.Verdict != lb.Unchecked {
+		c.verdicts.set(s.Probe, lb.Unchecked)
+	}
+}
+
+// Suspect says that a connection to address was refused or timed out: all
+// probes of it are checked at once. It returns at once.
+func (c *Checker) Suspect(address netip.Addr) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	for s := range c.byTarget[address] {
+		if s.Verdict == lb.Unhealthy {
+			continue
+		}
+		s.suspect = true
+		if s.at < 0 {
+			s.again = true // The check that is running may have begun before.
+			continue
+		}
+		at := now
+		if held := s.started.Add(s.hold); held.After(at) {
+			at = held
+		}
+		if at.Before(s.next) {
+			s.next = at
+			heap.Fix(&c.due, s.at)
+		}
+	}
+	c.dispatch(now)
+}
+
+// Verdicts returns what is known now. It is never changed afterwards, and what
+// stays the same is shared between one call's and the next's.
+func (c *Checker) Verdicts() lb.Health {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.verdicts.get()
+}
+
+// Changed receives a value when Verdicts has something new to say. It has a buffer of one: values coalesce, none is lost.
+func (c *Checker) Changed() <-chan struct{} { return c.changed }
+
+// Detail says more about one probe; false if it isn't checked.
+func (c *Checker) Detail(p lb.Probe) (Detail, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.probes[p]
+	if !ok {
+		return Detail{}, false
+	}
+	return s.Detail, true
+}
+
+// Close stops checking. Checks in flight end within their timeout, unheard.
+func (c *Checker) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.timer.Stop()
+}
+
+func (c *Checker) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dispatch(time.Now())
+}
+
+// dispatch starts the checks that are due, as many as may run, and has itself
+// called when the next one is due or may run. c.mu is held.
+func (c *Checker) dispatch(now time.Time) {
+	if c.closed {
+		return
+	}
+	for c.running < c.limit && len(c.due) > 0 && !c.due[0].next.After(now) {
+		s := heap.Pop(&c.due).(*state)
+		s.started, s.again = now, false
+		c.running++
+		go c.check(s)
+	}
+	if c.running < c.limit && len(c.due) > 0 {
+		c.timer.Reset(c.due[0].next.Sub(now))
+	}
+}
+
+func (c *Checker) check(s *state) {
+	err := c.ask(s.Probe)
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	if !s.removed && !c.closed {
+		c.settle(s, err, now)
+		heap.Push(&c.due, s)
+	}
+	c.dispatch(now)
+}
+
+// settle takes the result of a check of s into account.
+func (c *Checker) settle(s *state, err error, now time.Time) {
+	c.metrics.count(s.Check.Kind, err)
+	s.Checked, s.Err = now, err
+	verdict := s.Verdict
+	if err == nil {
+		s.passed, s.failed = s.passed+1, 0
+		if s.Verdict == lb.Unchecked || s.passed >= s.Check.Rise {
+			verdict = lb.Healthy
+		}
+	} else {
+		s.passed, s.failed = 0, s.failed+1
+		if s.failed >= s.Check.Fall {
+			verdict = lb.Unhealthy
+		}
+	}
+	s.next = now.Add(s.pause(err, verdict))
+	if verdict == s.Verdict {
+		return
+	}
+	c.log.Debug("verdict changed", "address", s.Address, "check", s.Check.String(), "verdict", verdict, "before", s.Verdict, "err", err)
+	s.Verdict, s.Since = verdict, now
+	c.verdicts.set(s.Probe, verdict)
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// pause is the time until the next check, after one with this result.
+func (s *state) pause(err error, verdict lb.Verdict) time.Duration {
+	switch {
+	case err != nil && s.suspect && verdict != lb.Unhealthy:
+		s.hold = 0
+		return min(quickGap, suspectWithin/time.Duration(max(1, s.Check.Fall)))
+	case err == nil && s.suspect:
+		s.hold = min(max(2*s.hold, firstHold), s.Check.Interval)
+	default:
+		s.hold = 0
+	}
+	s.suspect = s.again
+	if s.again {
+		return s.hold
+	}
+	// Probes that began together drift apart.
+	return time.Duration((0.9 + 0.2*rand.Float64()) * float64(s.Check.Interval))
+}
+
+// queue is a heap of states by due time.
+type queue []*state
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].next.Before(q[j].next) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+func (q *queue) Push(x any) {
+	s := x.(*state)
+	s.at = len(*q)
+	*q = append(*q, s)
+}
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	s := (*q)[last]
+	(*q)[last] = nil
+	*q, s.at = (*q)[:last], -1
+	return s
+}

@@ -1,0 +1,23 @@
+// Package health turns lb.Probes into lb.Verdicts: it connects to each address,
+// or asks it a question over HTTP or HTTPS, again and again, and remembers the
+// answers.
+//
+//	SetProbes ─▶ heap of due times ─▶ one goroutine a check ─▶ streaks ─▶ Verdicts
+//	                  ▲                 (bounded in number)
+//	Suspect ──────────┘
+//
+// How a verdict comes about:
+//
+//   - Until its first success, or Fall failures in a row, a probe is Unchecked. The
+//     first success makes it Healthy. It is checked at once, and while it fails in
+//     quick succession.
+//   - Fall failures in a row make it Unhealthy, Rise successes in a row Healthy.
+//   - Suspect (a user's connection was refused or timed out) checks all probes of
+//     the address at once and in quick succession until Fall failures are together or
+//     one check succeeds: a dead host is out in about a tenth of a second, whatever the
+//     interval. A probe that succeeds under suspicion is left alone for longer
+//     and longer, up to its interval, so that no client can provoke a storm.
+//
+// Each check has a connection of its own, closed with a reset so that neither
+// side keeps anything of it.
+package health
