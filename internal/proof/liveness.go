@@ -20,20 +20,34 @@ type sighting struct {
 // NewLiveness has seen nothing.
 func NewLiveness() *Liveness { return &Liveness{leases: map[string]*sighting{}} }
 
+// List notes a Lease of the watcher's first list. It counts as live as if it
+// had been renewed just now, but nobody saw it renewed.
+func (l *Liveness) List(name, renewal string, now time.Time) {
+	if l.leases[name] == nil {
+		l.leases[name] = &sighting{renewal: renewal, seen: now}
+	}
+}
+
 // See notes a Lease as it was read at now; renewal is its renewTime, as a word.
-// A Lease that is seen for the first time counts as renewed just now. It
-// returns whether this was a renewal.
+// A Lease that is new counts as renewed. It returns whether this was a renewal.
 func (l *Liveness) See(name, renewal string, now time.Time) bool {
 	s := l.leases[name]
 	switch {
 	case s == nil:
-		l.leases[name] = &sighting{renewal: renewal, seen: now}
+		l.leases[name] = &sighting{renewal: renewal, seen: now, again: true}
 	case s.renewal != renewal:
 		s.renewal, s.seen, s.again = renewal, now, true
 	default:
 		return false
 	}
 	return true
+}
+
+// Postpone counts a Lease as renewed at now, because nobody could have seen it renewed.
+func (l *Liveness) Postpone(name string, now time.Time) {
+	if s := l.leases[name]; s != nil {
+		s.seen = now
+	}
 }
 
 // Forget drops a Lease that was deleted.
@@ -45,7 +59,7 @@ func (l *Liveness) Live(name string, now time.Time) bool {
 	return s != nil && now.Sub(s.seen) < Silence
 }
 
-// Renewed says whether a renewal was seen after the first sight.
+// Renewed says whether a renewal was seen, beside the first list.
 func (l *Liveness) Renewed(name string) bool {
 	s := l.leases[name]
 	return s != nil && s.again

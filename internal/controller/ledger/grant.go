@@ -1,0 +1,227 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Grant is what a LoadBalancer has of the ledger.
+type Grant struct {
+	// Held says that Entry is granted and written, at Version.
+	Held    bool
+	Entry   ipam.Entry
+	Version proof.Version
+	// Fresh says that this call wrote it.
+	Fresh bool
+	// Reason and Message say what it waits for or, with Held, which wish is not fulfilled.
+	Reason, Message string
+}
+
+// attempts bounds how often one call decides anew because somebody else was first.
+const attempts = 64
+
+// errBusy asks for another try.
+var errBusy = errors.New("the ledger changed under every attempt")
+
+// Grant gives a LoadBalancer what it needs, or notes it as a waiter. A grant
+// that is returned as Held is written. With an error, nothing is known: try again.
+func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
+	fresh := false
+	for range attempts {
+		k.mu.Lock()
+		k.serve() // who waits comes first
+		d := k.decide(n)
+		if d.Action == ipam.Wait {
+			k.waiters[n.Ref] = waiter{n, d.Reason, d.Message}
+			k.unlock()
+			return Grant{Reason: d.Reason, Message: d.Message}, nil
+		}
+		delete(k.waiters, n.Ref)
+		k.reserve(d)
+		name := d.Entry.Name
+		_, open := k.unwritten[name]
+		r := k.objects[name]
+		k.unlock()
+
+		if open {
+			wrote, err := k.write(ctx, name)
+			if err != nil {
+				return Grant{}, err
+			}
+			fresh = fresh || wrote
+			continue // look again: somebody else may have been first
+		}
+		for _, e := range d.Surplus {
+			if err := k.giveUp(ctx, e.Name, n.Ref); err != nil {
+				return Grant{}, err
+			}
+		}
+		if r == nil {
+			continue
+		}
+		return Grant{Held: true, Entry: d.Entry, Version: r.version, Fresh: fresh, Reason: d.Reason, Message: d.Message}, nil
+	}
+	return Grant{}, fmt.Errorf("granting an address to %s: %w", n.Ref, errBusy)
+}
+
+// decide is ipam's decision, but for an address that is shared across
+// namespaces: a newcomer waits until every proxy has applied what others gave up there.
+func (k *Keeper) decide(n ipam.Needs) ipam.Decision {
+	d := k.ledger.Decide(n)
+	if d.Action != ipam.Change {
+		return d
+	}
+	was, _ := k.ledger.Get(d.Entry.Name)
+	if _, held := was.Holder(n.Ref); held {
+		return d
+	}
+	for _, h := range was.Holders {
+		if h.Namespace == n.Namespace {
+			continue
+		}
+		if r := k.objects[was.Name]; r == nil || !k.Settled(was.ProxyPool, r.version) {
+			return ipam.Decision{Action: ipam.Wait, Reason: clusterv1.ReasonPending, Message: fmt.Sprintf("The address %s is shared, and proxies have yet to apply what others changed on it.", was.Address)}
+		}
+		break
+	}
+	return d
+}
+
+// Release gives up what a LoadBalancer holds. When it returns nil, that is written.
+func (k *Keeper) Release(ctx context.Context, ref ipam.Ref) error {
+	k.mu.Lock()
+	delete(k.waiters, ref)
+	held := k.ledger.HeldBy(ref)
+	k.unlock()
+	for _, e := range held {
+		if err := k.giveUp(ctx, e.Name, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp takes a LoadBalancer off an Address: Releasing if nobody else holds it.
+func (k *Keeper) giveUp(ctx context.Context, name string, ref ipam.Ref) error {
+	for range attempts {
+		k.mu.Lock()
+		e, ok := k.ledger.Get(name)
+		_, holds := e.Holder(ref)
+		if !ok || !holds || e.Phase != ipam.Granted {
+			_, open := k.unwritten[name]
+			k.unlock()
+			if !open {
+				return nil
+			}
+		} else {
+			if len(e.Holders) > 1 {
+				e = e.Without(ref)
+			} else {
+				e.Phase = ipam.Releasing
+			}
+			k.put(e)
+			k.unwritten[name] = struct{}{}
+			k.unlock()
+		}
+		if _, err := k.write(ctx, name); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("releasing %s of %s: %w", name, ref, errBusy)
+}
+
+// write brings an Address to what the ledger says. Where the API server knows
+// better, the ledger takes that instead. It returns whether it wrote.
+func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
+	lock := k.stripe(name)
+	lock.Lock()
+	defer lock.Unlock()
+
+	k.mu.Lock()
+	e, known := k.ledger.Get(name)
+	_, open := k.unwritten[name]
+	r := k.objects[name]
+	k.mu.Unlock()
+	if !known || !open {
+		return false, nil
+	}
+	var written *v1alpha1.Address
+	var err error
+	switch {
+	case r != nil:
+		written = r.object.DeepCopy()
+		written.Spec = toSpec(e, written.Spec.ReleasingSince)
+		err = k.Client.Update(ctx, written)
+	case e.Phase == ipam.Granted:
+		written = &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: toSpec(e, nil)}
+		err = k.Client.Create(ctx, written)
+	default:
+		// It was never seen to be written: ask.
+		return false, k.refresh(ctx, name)
+	}
+	switch {
+	case err == nil:
+		written.ManagedFields = nil
+		k.Observe(written)
+		return true, nil
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, k.refresh(ctx, name)
+	case apierrors.IsInvalid(err):
+		// It can't be written as it is, now or later.
+		if refreshed := k.refresh(ctx, name); refreshed != nil {
+			return false, refreshed
+		}
+		return false, fmt.Errorf("writing address %s: %w", name, err)
+	}
+	return false, fmt.Errorf("writing address %s: %w", name, err)
+}
+
+// refresh takes the API server's word on an Address.
+func (k *Keeper) refresh(ctx context.Context, name string) error {
+	a, err := k.get(ctx, name)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading address %s: %w", name, err)
+	}
+	k.mu.Lock()
+	if err != nil {
+		k.lose(name)
+	} else {
+		delete(k.buried, a.UID) // it lives
+		k.observe(a)
+		if r := k.objects[name]; r != nil {
+			k.adopt(r.object) // what was reserved beside it is void
+		}
+	}
+	k.unlock()
+	return nil
+}
+
+// Free deletes an Address that everybody has let go of.
+func (k *Keeper) Free(ctx context.Context, a *v1alpha1.Address) error {
+	lock := k.stripe(a.Name)
+	lock.Lock()
+	defer lock.Unlock()
+	err := k.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID, ResourceVersion: &a.ResourceVersion})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		k.mu.Lock()
+		if r := k.objects[a.Name]; r != nil && r.object.UID == a.UID {
+			k.buried[a.UID] = struct{}{}
+			k.lose(a.Name)
+		}
+		k.unlock()
+		return nil
+	case apierrors.IsConflict(err):
+		return k.refresh(ctx, a.Name)
+	}
+	return fmt.Errorf("freeing address %s: %w", a.Name, err)
+}

@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Observe notes an Address as a watch delivers it.
+func (k *Keeper) Observe(a *v1alpha1.Address) {
+	k.mu.Lock()
+	k.observe(a)
+	k.unlock()
+}
+
+// observe takes the API server's word, unless a newer one is known.
+func (k *Keeper) observe(a *v1alpha1.Address) {
+	if _, ok := k.buried[a.UID]; ok {
+		return
+	}
+	version, err := proof.ParseVersion(a.ResourceVersion)
+	if err != nil {
+		k.Logger.Error("an address has a resource version that is no number", "address", a.Name, "error", err)
+		return
+	}
+	old := k.objects[a.Name]
+	next := &record{a, version}
+	if old != nil {
+		if seen, err := proof.ParseVersion(old.object.ResourceVersion); err == nil && version <= seen {
+			return
+		}
+		if old.object.UID == a.UID && equality.Semantic.DeepEqual(old.object.Spec, a.Spec) {
+			next.version = old.version
+		}
+	}
+	k.objects[a.Name] = next
+	k.adopt(a)
+}
+
+// adopt makes the ledger's entry what the object says.
+func (k *Keeper) adopt(a *v1alpha1.Address) {
+	e, err := toEntry(a)
+	if err != nil {
+		k.Logger.Error("an address can't be read", "address", a.Name, "error", err)
+		return
+	}
+	before, had := k.ledger.Get(a.Name)
+	delete(k.unwritten, a.Name)
+	if had && before.Equal(e) {
+		if before.Created.IsZero() {
+			k.ledger.Set(e) // its age counts, nothing else
+		}
+		return
+	}
+	// The ledger turned out otherwise than thought: whoever is concerned looks again.
+	k.put(e)
+	k.dirty = true
+	for _, h := range slices.Concat(before.Holders, e.Holders) {
+		if !slices.Contains(k.woken, h.Ref) {
+			k.woken = append(k.woken, h.Ref)
+		}
+	}
+}
+
+// Forget notes that an Address is gone.
+func (k *Keeper) Forget(a *v1alpha1.Address) {
+	k.mu.Lock()
+	delete(k.buried, a.UID)
+	if r := k.objects[a.Name]; r != nil && r.object.UID == a.UID {
+		k.lose(a.Name)
+	}
+	k.unlock()
+}
+
+// lose drops an Address that is gone, and wakes who held it.
+func (k *Keeper) lose(name string) {
+	e, _ := k.ledger.Get(name)
+	delete(k.objects, name)
+	k.drop(name)
+	for _, h := range e.Holders {
+		k.woken = append(k.woken, h.Ref)
+	}
+}
+
+func toEntry(a *v1alpha1.Address) (ipam.Entry, error) {
+	address, err := netip.ParseAddr(a.Spec.Address)
+	if err != nil {
+		return ipam.Entry{}, err
+	}
+	e := ipam.Entry{
+		Name: a.Name, Address: address.Unmap(), Pool: a.Spec.Pool, ProxyPool: a.Spec.ProxyPool, Phase: ipam.Phase(a.Spec.Phase),
+		Created: a.CreationTimestamp.Time,
+	}
+	for _, h := range a.Spec.Holders {
+		holder := ipam.Holder{Ref: ipam.Ref{Namespace: h.Namespace, Name: h.Name}}
+		for _, s := range h.Ports {
+			p, err := ipam.ParsePort(s)
+			if err != nil {
+				return ipam.Entry{}, err
+			}
+			holder.Ports = append(holder.Ports, p)
+		}
+		holder.Ports = ipam.SortPorts(holder.Ports)
+		e.Holders = append(e.Holders, holder)
+	}
+	slices.SortFunc(e.Holders, func(a, b ipam.Holder) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return e, nil
+}
+
+// toSpec writes an entry; since is when it became Releasing, where it already was.
+func toSpec(e ipam.Entry, since *metav1.Time) v1alpha1.AddressSpec {
+	s := v1alpha1.AddressSpec{Address: e.Address.String(), Pool: e.Pool, ProxyPool: e.ProxyPool, Phase: v1alpha1.AddressPhase(e.Phase)}
+	for _, h := range e.Holders {
+		holder := v1alpha1.Holder{Namespace: h.Namespace, Name: h.Name}
+		for _, p := range h.Ports {
+			holder.Ports = append(holder.Ports, p.String())
+		}
+		s.Holders = append(s.Holders, holder)
+	}
+	if e.Phase == ipam.Releasing {
+		if s.ReleasingSince = since; since == nil {
+			t := metav1.NewTime(now())
+			s.ReleasingSince = &t
+		}
+	}
+	return s
+}
+
+// PortsOf returns a LoadBalancer's ports as the ledger counts them.
+func PortsOf(ports []clusterv1.Port) []ipam.Port {
+	out := make([]ipam.Port, 0, len(ports))
+	for _, p := range ports {
+		out = append(out, ipam.Port{Protocol: string(cmp.Or(p.Protocol, clusterv1.ProtocolTCP)), Number: p.Port})
+	}
+	return ipam.SortPorts(out)
+}
