@@ -10,6 +10,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/traffic"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
@@ -23,36 +24,34 @@ func Run(ctx context.Context, o Options) error {
 	began := time.Now()
 	out := &screen{out: o.Out, redraws: o.Screen}
 	say := out.say
-	f, err := startFleet(ctx, o, say)
+	f, err := fleet.Start(ctx, o.fleet(say))
 	keep := o.Keep
 	defer func() {
 		say("cleaning up …")
-		if err := f.stop(func() bool { return keep }); err != nil {
-			say("cleaning up: %s", err)
-		}
+		end(f, keep, say)
 	}()
 	if err != nil {
 		keep = true
-		return fmt.Errorf("%w\nlogs are in %s", err, f.dir)
+		return fmt.Errorf("%w\nlogs are in %s", err, f.Dir)
 	}
-	for _, t := range f.tenants {
-		objects, err := example(f.network, "web.yaml")
+	for _, t := range f.Tenants {
+		objects, err := f.Network.Example("web.yaml")
 		if err != nil {
 			return err
 		}
-		if err := t.apply(ctx, objects...); err != nil {
+		if err := t.Apply(ctx, objects...); err != nil {
 			return err
 		}
 	}
-	say("ready after %s\n%s", time.Since(began).Round(100*time.Millisecond), f.invitation())
-	v := &view{fleet: f, screen: out, generator: traffic.NewGenerator(), served: map[servedPort]*live{}}
+	say("ready after %s\n%s", time.Since(began).Round(100*time.Millisecond), invitation(f))
+	v := &view{Fleet: f, screen: out, generator: traffic.NewGenerator(), served: map[servedPort]*live{}}
 	defer v.generator.Stop()
 	return v.run(ctx)
 }
 
 // invitation is what a person can do now.
-func (f *fleet) invitation() string {
-	t := f.tenants[0]
+func invitation(f *fleet.Fleet) string {
+	t := f.Tenants[0]
 	return fmt.Sprintf(`
 kubeconfigs   hub      %s
               %s  %s
@@ -67,12 +66,12 @@ Three things to try in another terminal:
   kubectl describe service shop                                     # port 80 may not be bound: read why, and the fix
 
 Ctrl-C ends the demo.
-`, f.hub.Kubeconfig(), f.tenants[0].name, f.tenants[0].Kubeconfig(), f.tenants[1].name, f.tenants[1].Kubeconfig(), f.dir, t.Kubeconfig())
+`, f.Hub.Kubeconfig(), f.Tenants[0].Name(), f.Tenants[0].Kubeconfig(), f.Tenants[1].Name(), f.Tenants[1].Kubeconfig(), f.Dir, t.Kubeconfig())
 }
 
 // view is what a person sees.
 type view struct {
-	*fleet
+	*fleet.Fleet
 	screen    *screen
 	generator *traffic.Generator
 	served    map[servedPort]*live
@@ -118,9 +117,9 @@ func (v *view) look(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 800*time.Millisecond)
 	defer cancel()
 	balancers, groups := &clusterv1.LoadBalancerList{}, &v1alpha1.TargetGroupList{}
-	errHub := v.hub.api.List(ctx, balancers)
+	errHub := v.Hub.API.List(ctx, balancers)
 	if errHub == nil {
-		errHub = v.hub.api.List(ctx, groups)
+		errHub = v.Hub.API.List(ctx, groups)
 	}
 	members := map[string]string{}
 	for _, g := range groups.Items {
@@ -182,8 +181,8 @@ func (v *view) traffic(key servedPort, counts []traffic.Count) string {
 	l := v.served[key]
 	if l == nil {
 		s := traffic.Service{Name: key.String(), Rate: liveRate}
-		for _, p := range v.proxies {
-			s.Ways = append(s.Ways, p.way(key.address, key.port))
+		for _, p := range v.Proxies {
+			s.Ways = append(s.Ways, way(p, key.address, key.port))
 		}
 		v.served[key] = &live{remove: v.generator.Add(context.Background(), s), before: map[string]traffic.Count{}}
 		return "…"

@@ -1,6 +1,10 @@
 package demo
 
-import "io"
+import (
+	"io"
+
+	"fairlead.dev/fairlead/internal/fleet"
+)
 
 // Options of Run and Check.
 type Options struct {
@@ -18,4 +22,11 @@ type Options struct {
 	Out io.Writer
 	// Screen redraws a few lines of Out in place, for terminals.
 	Screen bool
+}
+
+// tenants of the demo: the second shows that nothing mixes.
+const tenants = 2
+
+func (o *Options) fleet(say func(string, ...any)) fleet.Options {
+	return fleet.Options{Self: o.Self, KubeBinary: o.KubeBinary, Dir: o.Dir, Tenants: tenants, Say: say}
 }

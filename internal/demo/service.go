@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/traffic"
 	v1 "k8s.io/api/core/v1"
@@ -39,9 +40,9 @@ func newService(name string) *unstructured.Unstructured {
 	}}
 }
 
-func (t *tenant) service(ctx context.Context, name string) (*v1.Service, error) {
+func service(ctx context.Context, t *fleet.Tenant, name string) (*v1.Service, error) {
 	s := &v1.Service{}
-	return s, t.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s)
+	return s, t.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s)
 }
 
 // addressOf returns the address in a Service's status, or an error if there is none.
@@ -53,12 +54,12 @@ func addressOf(s *v1.Service) (netip.Addr, error) {
 }
 
 // awaitAddress waits until the address is in the Service's status.
-func (t *tenant) awaitAddress(ctx context.Context, name string) (netip.Addr, error) {
+func awaitAddress(ctx context.Context, t *fleet.Tenant, name string) (netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	address := netip.Addr{}
-	err := testkit.Poll(ctx, look, fmt.Sprintf("%s's Service %s to get an address", t.name, name), func(ctx context.Context) error {
-		s, err := t.service(ctx, name)
+	err := testkit.Poll(ctx, look, fmt.Sprintf("%s's Service %s to get an address", t.Name(), name), func(ctx context.Context) error {
+		s, err := service(ctx, t, name)
 		if err == nil {
 			address, err = addressOf(s)
 		}
@@ -68,25 +69,25 @@ func (t *tenant) awaitAddress(ctx context.Context, name string) (netip.Addr, err
 }
 
 // setType turns a Service into another type, as `kubectl patch` does.
-func (t *tenant) setType(ctx context.Context, name string, to v1.ServiceType) error {
+func setType(ctx context.Context, t *fleet.Tenant, name string, to v1.ServiceType) error {
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	return t.api.Patch(ctx, s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"type":%q}}`, to)))
+	return t.API.Patch(ctx, s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"type":%q}}`, to)))
 }
 
-func (t *tenant) deleteService(ctx context.Context, name string) error {
-	return t.api.Delete(ctx, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+func deleteService(ctx context.Context, t *fleet.Tenant, name string) error {
+	return t.API.Delete(ctx, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 }
 
 // complaint is what a tenant's user reads on a Service that is not served as it should be.
 type complaint struct{ condition, event string }
 
 // awaitComplaint waits until a condition of the Service and an event on it give that reason.
-func (t *tenant) awaitComplaint(ctx context.Context, name, reason string) (complaint, error) {
+func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason string) (complaint, error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	found := complaint{}
-	err := testkit.Poll(ctx, look, fmt.Sprintf("a condition and an event with reason %s on %s's Service %s", reason, t.name, name), func(ctx context.Context) error {
-		s, err := t.service(ctx, name)
+	err := testkit.Poll(ctx, look, fmt.Sprintf("a condition and an event with reason %s on %s's Service %s", reason, t.Name(), name), func(ctx context.Context) error {
+		s, err := service(ctx, t, name)
 		if err != nil {
 			return err
 		}
@@ -97,8 +98,8 @@ func (t *tenant) awaitComplaint(ctx context.Context, name, reason string) (compl
 			}
 		}
 		events := &v1.EventList{}
-		if err := t.api.List(ctx, events, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
-			"involvedObject.kind": "Service", "involvedObject.name": name,
+		if err := t.API.List(ctx, events, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
+			"involvedObject.kind": "Service", "involvedObject.Name()": name,
 		})}); err != nil {
 			return err
 		}
@@ -119,34 +120,34 @@ func (t *tenant) awaitComplaint(ctx context.Context, name, reason string) (compl
 }
 
 // way is how a client reaches an address through one proxy.
-func (p *proxy) way(a netip.Addr, port uint16) traffic.Way {
-	return traffic.Way{Name: p.name, Address: netip.AddrPortFrom(p.at(a), port)}
+func way(p *fleet.Proxy, a netip.Addr, port uint16) traffic.Way {
+	return traffic.Way{Name: p.Name, Address: netip.AddrPortFrom(p.At(a), port)}
 }
 
 // firstAnswers makes one request through each proxy, without a second try, and judges who answers.
-func (f *fleet) firstAnswers(ctx context.Context, t *tenant, a netip.Addr, port uint16) error {
-	allow := t.pods.allow("web")
-	for _, p := range f.proxies {
+func (s *story) firstAnswers(ctx context.Context, t *fleet.Tenant, a netip.Addr, port uint16) error {
+	allow := t.Pods.Allow("web")
+	for _, p := range s.Proxies {
 		began := time.Now()
-		answer, err := traffic.Ask(ctx, p.way(a, port).Address, "/")
+		answer, err := traffic.Ask(ctx, way(p, a, port).Address, "/")
 		if err != nil {
-			return fmt.Errorf("the first request to %s:%d through %s: %w", a, port, p.name, err)
+			return fmt.Errorf("the first request to %s:%d through %s: %w", a, port, p.Name, err)
 		}
 		if why := allow(answer.Identity, began); why != "" {
-			return fmt.Errorf("the first request to %s:%d through %s: %s", a, port, p.name, why)
+			return fmt.Errorf("the first request to %s:%d through %s: %s", a, port, p.Name, why)
 		}
 	}
 	return nil
 }
 
 // awaitRefusal waits until each proxy refuses.
-func (f *fleet) awaitRefusal(ctx context.Context, a netip.Addr, port uint16) error {
+func (s *story) awaitRefusal(ctx context.Context, a netip.Addr, port uint16) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	return testkit.Poll(ctx, look, fmt.Sprintf("%s:%d to refuse", a, port), func(ctx context.Context) error {
-		for _, p := range f.proxies {
-			if _, err := traffic.Ask(ctx, p.way(a, port).Address, "/"); traffic.KindOf(err) != traffic.FailureRefused {
-				return fmt.Errorf("%s: %w", p.name, orAnswered(err))
+		for _, p := range s.Proxies {
+			if _, err := traffic.Ask(ctx, way(p, a, port).Address, "/"); traffic.KindOf(err) != traffic.FailureRefused {
+				return fmt.Errorf("%s: %w", p.Name, orAnswered(err))
 			}
 		}
 		return nil
@@ -156,17 +157,17 @@ func (f *fleet) awaitRefusal(ctx context.Context, a netip.Addr, port uint16) err
 // judgeRefusal asks through each proxy again and again until the moment of the claim
 // has passed by half a second, and returns when the last request was answered. A
 // request begun later than within after the call must be refused.
-func (f *fleet) judgeRefusal(ctx context.Context, a netip.Addr, port uint16, call time.Time, within time.Duration) (time.Duration, error) {
+func (s *story) judgeRefusal(ctx context.Context, a netip.Addr, port uint16, call time.Time, within time.Duration) (time.Duration, error) {
 	last := time.Duration(0)
 	for until := call.Add(within + 500*time.Millisecond); ; {
-		for _, p := range f.proxies {
+		for _, p := range s.Proxies {
 			begun := time.Since(call)
-			_, err := traffic.Ask(ctx, p.way(a, port).Address, "/")
+			_, err := traffic.Ask(ctx, way(p, a, port).Address, "/")
 			if traffic.KindOf(err) == traffic.FailureRefused {
 				continue
 			}
 			if begun > within {
-				return 0, fmt.Errorf("%s:%d through %s: a request %s after the call was not refused (%w)", a, port, p.name, begun.Round(time.Millisecond), orAnswered(err))
+				return 0, fmt.Errorf("%s:%d through %s: a request %s after the call was not refused (%w)", a, port, p.Name, begun.Round(time.Millisecond), orAnswered(err))
 			}
 			last = begun
 		}

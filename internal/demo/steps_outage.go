@@ -10,12 +10,12 @@ import (
 // does not arrive, starts it again and waits until the change has arrived: a Service
 // more, and one less. Nothing fails meanwhile.
 func (s *story) outage(ctx context.Context, name string, down time.Duration, stop func(context.Context) error, start func(context.Context) error) (string, error) {
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	early, late := "before-"+name, "during-"+name
-	if err := t.apply(ctx, newService(early)); err != nil {
+	if err := t.Apply(ctx, newService(early)); err != nil {
 		return "", err
 	}
-	leaving, err := t.awaitAddress(ctx, early)
+	leaving, err := awaitAddress(ctx, t, early)
 	if err != nil {
 		return "", err
 	}
@@ -25,16 +25,16 @@ func (s *story) outage(ctx context.Context, name string, down time.Duration, sto
 			return err
 		}
 		stopped := time.Now()
-		if err := t.apply(ctx, newService(late)); err != nil {
+		if err := t.Apply(ctx, newService(late)); err != nil {
 			return err
 		}
-		if err := t.deleteService(ctx, early); err != nil {
+		if err := deleteService(ctx, t, early); err != nil {
 			return err
 		}
 		if err := pause(ctx, time.Until(stopped.Add(down))); err != nil {
 			return err
 		}
-		service, err := t.service(ctx, late)
+		service, err := service(ctx, t, late)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *story) outage(ctx context.Context, name string, down time.Duration, sto
 			return err
 		}
 		started := time.Now()
-		a, err := t.awaitAddress(ctx, late)
+		a, err := awaitAddress(ctx, t, late)
 		if err != nil {
 			return err
 		}
@@ -59,18 +59,18 @@ func (s *story) outage(ctx context.Context, name string, down time.Duration, sto
 		return "", err
 	}
 	return fmt.Sprintf("away for %s; a Service made meanwhile answers %s after the start, one deleted meanwhile is refused; %s",
-		down, arrived.Round(time.Millisecond), measured), t.deleteService(ctx, late)
+		down, arrived.Round(time.Millisecond), measured), deleteService(ctx, t, late)
 }
 
 func managerRestart(ctx context.Context, s *story) (string, error) {
-	return s.outage(ctx, "manager", 2*time.Second, s.manager.stop, func(context.Context) error { return s.manager.start() })
+	return s.outage(ctx, "manager", 2*time.Second, s.Manager.Stop, func(context.Context) error { return s.Manager.Start() })
 }
 
 func agentRestart(ctx context.Context, s *story) (string, error) {
-	agent := s.tenants[0].agent
-	return s.outage(ctx, "agent", 2*time.Second, agent.stop, func(context.Context) error { return agent.start() })
+	agent := s.Tenants[0].Agent
+	return s.outage(ctx, "agent", 2*time.Second, agent.Stop, func(context.Context) error { return agent.Start() })
 }
 
 func hubAway(ctx context.Context, s *story) (string, error) {
-	return s.outage(ctx, "hub", 10*time.Second, s.hub.StopAPIServer, s.hub.StartAPIServer)
+	return s.outage(ctx, "hub", 10*time.Second, s.Hub.StopAPIServer, s.Hub.StartAPIServer)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +16,7 @@ import (
 
 // refusedExample is one of the Services of examples/refused.yaml.
 func (s *story) refusedExample(name string) (*unstructured.Unstructured, error) {
-	objects, err := example(s.network, "refused.yaml")
+	objects, err := s.Network.Example("refused.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -29,24 +30,24 @@ func (s *story) refusedExample(name string) (*unstructured.Unstructured, error) 
 
 // classUnknown: a Service whose class doesn't exist says so, and what to do.
 func classUnknown(ctx context.Context, s *story) (string, error) {
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	service, err := s.refusedExample("no-such-class")
 	if err != nil {
 		return "", err
 	}
-	if err := t.apply(ctx, service); err != nil {
+	if err := t.Apply(ctx, service); err != nil {
 		return "", err
 	}
-	c, err := t.awaitComplaint(ctx, service.GetName(), "ClassNotFound")
+	c, err := awaitComplaint(ctx, t, service.GetName(), "ClassNotFound")
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("event and condition ClassNotFound: %q", c.event), t.deleteService(ctx, service.GetName())
+	return fmt.Sprintf("event and condition ClassNotFound: %q", c.event), deleteService(ctx, t, service.GetName())
 }
 
 // portRefused: a port that may not be bound is an error of that port alone; the other one is served.
 func portRefused(ctx context.Context, s *story) (string, error) {
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	service, err := s.refusedExample("port-80")
 	if err != nil {
 		return "", err
@@ -56,24 +57,24 @@ func portRefused(ctx context.Context, s *story) (string, error) {
 		return "", err
 	}
 	defer free()
-	if err := t.apply(ctx, service); err != nil {
+	if err := t.Apply(ctx, service); err != nil {
 		return "", err
 	}
-	a, err := t.awaitAddress(ctx, service.GetName())
+	a, err := awaitAddress(ctx, t, service.GetName())
 	if err != nil {
 		return "", err
 	}
 	if err := s.firstAnswers(ctx, t, a, webPort); err != nil {
 		return "", err
 	}
-	if err := t.awaitPortError(ctx, service.GetName(), 80, reason); err != nil {
+	if err := awaitPortError(ctx, t, service.GetName(), 80, reason); err != nil {
 		return "", err
 	}
-	c, err := t.awaitComplaint(ctx, service.GetName(), reason)
+	c, err := awaitComplaint(ctx, t, service.GetName(), reason)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("ports[80].error %s, port %d is answered; event and condition: %q", reason, webPort, c.event), t.deleteService(ctx, service.GetName())
+	return fmt.Sprintf("ports[80].error %s, port %d is answered; event and condition: %q", reason, webPort, c.event), deleteService(ctx, t, service.GetName())
 }
 
 // spoilPort80 sees to it that port 80 can't be bound, and returns with which reason. Where the
@@ -82,7 +83,7 @@ func (s *story) spoilPort80(service *unstructured.Unstructured) (reason string, 
 	if !unprivilegedFrom80() {
 		return "PortNotPermitted", func() {}, nil
 	}
-	b := s.network.served().Addr().As4()
+	b := s.Network.Served().Addr().As4()
 	b[3] = 99
 	a := netip.AddrFrom4(b)
 	service.SetAnnotations(map[string]string{v1alpha1.AnnotationAddresses: a.String()})
@@ -92,8 +93,8 @@ func (s *story) spoilPort80(service *unstructured.Unstructured) (reason string, 
 			_ = l.Close()
 		}
 	}
-	for _, p := range s.proxies {
-		l, err := net.Listen("tcp4", netip.AddrPortFrom(p.at(a), 80).String())
+	for _, p := range s.Proxies {
+		l, err := net.Listen("tcp4", netip.AddrPortFrom(p.At(a), 80).String())
 		if err != nil {
 			free()
 			return "", nil, fmt.Errorf("occupying port 80: %w", err)
@@ -104,11 +105,11 @@ func (s *story) spoilPort80(service *unstructured.Unstructured) (reason string, 
 }
 
 // awaitPortError waits until the Service's status has that error on a port, and none on the others.
-func (t *tenant) awaitPortError(ctx context.Context, name string, port int32, reason string) error {
+func awaitPortError(ctx context.Context, t *fleet.Tenant, name string, port int32, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	return testkit.Poll(ctx, look, "ports["+strconv.Itoa(int(port))+"].error "+reason, func(ctx context.Context) error {
-		s, err := t.service(ctx, name)
+		s, err := service(ctx, t, name)
 		if err != nil {
 			return err
 		}

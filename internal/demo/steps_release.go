@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,11 +21,11 @@ import (
 const refusedWithin = time.Second
 
 // serve makes a Service and waits until it answers through each proxy.
-func (s *story) serve(ctx context.Context, t *tenant, name string) (netip.Addr, error) {
-	if err := t.apply(ctx, newService(name)); err != nil {
+func (s *story) serve(ctx context.Context, t *fleet.Tenant, name string) (netip.Addr, error) {
+	if err := t.Apply(ctx, newService(name)); err != nil {
 		return netip.Addr{}, err
 	}
-	a, err := t.awaitAddress(ctx, name)
+	a, err := awaitAddress(ctx, t, name)
 	if err != nil {
 		return a, err
 	}
@@ -34,12 +35,12 @@ func (s *story) serve(ctx context.Context, t *tenant, name string) (netip.Addr, 
 // deleted: the address refuses within a second after the call, through each proxy,
 // and the Service goes.
 func deleted(ctx context.Context, s *story) (string, error) {
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	a, err := s.serve(ctx, t, "deleted")
 	if err != nil {
 		return "", err
 	}
-	if err := t.deleteService(ctx, "deleted"); err != nil {
+	if err := deleteService(ctx, t, "deleted"); err != nil {
 		return "", err
 	}
 	last, err := s.judgeRefusal(ctx, a, webPort, time.Now(), refusedWithin)
@@ -49,7 +50,7 @@ func deleted(ctx context.Context, s *story) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	err = testkit.Poll(ctx, look, "the Service to be gone", func(ctx context.Context) error {
-		if _, err := t.service(ctx, "deleted"); !apierrors.IsNotFound(err) {
+		if _, err := service(ctx, t, "deleted"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is still there (%w)", err)
 		}
 		return nil
@@ -59,12 +60,12 @@ func deleted(ctx context.Context, s *story) (string, error) {
 
 // clusterIP: the same where the Service stays and is no LoadBalancer any more; its status forgets the address.
 func clusterIP(ctx context.Context, s *story) (string, error) {
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	a, err := s.serve(ctx, t, "turned")
 	if err != nil {
 		return "", err
 	}
-	if err := t.setType(ctx, "turned", v1.ServiceTypeClusterIP); err != nil {
+	if err := setType(ctx, t, "turned", v1.ServiceTypeClusterIP); err != nil {
 		return "", err
 	}
 	last, err := s.judgeRefusal(ctx, a, webPort, time.Now(), refusedWithin)
@@ -74,7 +75,7 @@ func clusterIP(ctx context.Context, s *story) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	err = testkit.Poll(waiting, look, "the Service to forget its address and our finalizer", func(ctx context.Context) error {
-		service, err := t.service(ctx, "turned")
+		service, err := service(ctx, t, "turned")
 		if err != nil {
 			return err
 		}
@@ -87,11 +88,11 @@ func clusterIP(ctx context.Context, s *story) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("last request answered %s after the call, then refused through %s; status and finalizer gone", last.Round(time.Millisecond), s.proxyNames()),
-		t.deleteService(ctx, "turned")
+		deleteService(ctx, t, "turned")
 }
 
 func (s *story) scarce() (*unstructured.Unstructured, error) {
-	objects, err := example(s.network, "scarce.yaml")
+	objects, err := s.Network.Example("scarce.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -104,18 +105,18 @@ func (s *story) fillScarce(ctx context.Context) (netip.Addr, complaint, error) {
 	if err != nil {
 		return netip.Addr{}, complaint{}, err
 	}
-	holder, waits := s.tenants[0], s.tenants[1]
-	if err := holder.apply(ctx, service.DeepCopy()); err != nil {
+	holder, waits := s.Tenants[0], s.Tenants[1]
+	if err := holder.Apply(ctx, service.DeepCopy()); err != nil {
 		return netip.Addr{}, complaint{}, err
 	}
-	a, err := holder.awaitAddress(ctx, "scarce")
+	a, err := awaitAddress(ctx, holder, "scarce")
 	if err != nil {
 		return a, complaint{}, err
 	}
-	if err := waits.apply(ctx, service.DeepCopy()); err != nil {
+	if err := waits.Apply(ctx, service.DeepCopy()); err != nil {
 		return a, complaint{}, err
 	}
-	c, err := waits.awaitComplaint(ctx, "scarce", "PoolExhausted")
+	c, err := awaitComplaint(ctx, waits, "scarce", "PoolExhausted")
 	return a, c, err
 }
 
@@ -133,63 +134,63 @@ func waiter(ctx context.Context, s *story) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	holder, waits := s.tenants[0], s.tenants[1]
-	running, stopped := s.proxies[0], s.proxies[1]
-	if err := stopped.process.Pause(); err != nil {
+	holder, waits := s.Tenants[0], s.Tenants[1]
+	running, stopped := s.Proxies[0], s.Proxies[1]
+	if err := stopped.Process.Pause(); err != nil {
 		return "", err
 	}
-	defer func() { _ = stopped.process.Resume() }() // again, where a claim fails before
-	if err := holder.deleteService(ctx, "scarce"); err != nil {
+	defer func() { _ = stopped.Process.Resume() }() // again, where a claim fails before
+	if err := deleteService(ctx, holder, "scarce"); err != nil {
 		return "", err
 	}
 	if err := s.awaitGone(ctx, holder, a, running); err != nil {
 		return "", err
 	}
 	for until := time.Now().Add(observed); time.Now().Before(until); {
-		service, err := waits.service(ctx, "scarce")
+		service, err := service(ctx, waits, "scarce")
 		if err != nil {
 			return "", err
 		}
 		if got, err := addressOf(service); err == nil {
-			return "", fmt.Errorf("%s got %s while %s was stopped and had not said that it is gone", waits.name, got, stopped.name)
+			return "", fmt.Errorf("%s got %s while %s was stopped and had not said that it is gone", waits.Name(), got, stopped.Name)
 		}
 		ledger := &v1alpha1.Address{}
-		if err := s.hub.api.Get(ctx, client.ObjectKey{Name: a.String()}, ledger); err != nil {
-			return "", fmt.Errorf("the ledger while %s was stopped: %w", stopped.name, err)
+		if err := s.Hub.API.Get(ctx, client.ObjectKey{Name: a.String()}, ledger); err != nil {
+			return "", fmt.Errorf("the ledger while %s was stopped: %w", stopped.Name, err)
 		}
-		if ledger.Spec.Phase != v1alpha1.AddressReleasing || len(ledger.Spec.Holders) != 1 || ledger.Spec.Holders[0].Namespace != holder.name {
-			return "", fmt.Errorf("the ledger while %s was stopped: phase %s, holders %v", stopped.name, ledger.Spec.Phase, ledger.Spec.Holders)
+		if ledger.Spec.Phase != v1alpha1.AddressReleasing || len(ledger.Spec.Holders) != 1 || ledger.Spec.Holders[0].Namespace != holder.Name() {
+			return "", fmt.Errorf("the ledger while %s was stopped: phase %s, holders %v", stopped.Name, ledger.Spec.Phase, ledger.Spec.Holders)
 		}
 		if err := pause(ctx, look); err != nil {
 			return "", err
 		}
 	}
-	if err := stopped.process.Resume(); err != nil {
+	if err := stopped.Process.Resume(); err != nil {
 		return "", err
 	}
 	resumed := time.Now()
-	got, err := waits.awaitAddress(ctx, "scarce")
+	got, err := awaitAddress(ctx, waits, "scarce")
 	if err != nil {
 		return "", err
 	}
 	took := time.Since(resumed)
 	if got != a {
-		return "", fmt.Errorf("%s got %s, not %s", waits.name, got, a)
+		return "", fmt.Errorf("%s got %s, not %s", waits.Name(), got, a)
 	}
 	if err := s.firstAnswers(ctx, waits, a, webPort); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s: %s said Gone, %s stopped: kept for %s, Releasing; %s after SIGCONT it is %s's, first request answered through %s",
-		a, running.name, stopped.name, observed, took.Round(time.Millisecond), waits.name, s.proxyNames()), waits.deleteService(ctx, "scarce")
+		a, running.Name, stopped.Name, observed, took.Round(time.Millisecond), waits.Name(), s.proxyNames()), deleteService(ctx, waits, "scarce")
 }
 
 // awaitGone waits until a proxy has reported a tenant's address Gone.
-func (s *story) awaitGone(ctx context.Context, t *tenant, a netip.Addr, p *proxy) error {
+func (s *story) awaitGone(ctx context.Context, t *fleet.Tenant, a netip.Addr, p *fleet.Proxy) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	return testkit.Poll(ctx, look, fmt.Sprintf("%s to report %s Gone", p.name, a), func(ctx context.Context) error {
+	return testkit.Poll(ctx, look, fmt.Sprintf("%s to report %s Gone", p.Name, a), func(ctx context.Context) error {
 		r := &v1alpha1.ProxyReport{}
-		if err := s.hub.api.Get(ctx, client.ObjectKey{Namespace: t.name, Name: p.name}, r); err != nil {
+		if err := s.Hub.API.Get(ctx, client.ObjectKey{Namespace: t.Name(), Name: p.Name}, r); err != nil {
 			return err
 		}
 		for _, entry := range r.Addresses {

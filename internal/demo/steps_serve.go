@@ -3,10 +3,10 @@ package demo
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/traffic"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,33 +18,33 @@ import (
 // created: a Service gets an address in its status, and the first request to it is
 // answered through each proxy.
 func created(ctx context.Context, s *story) (string, error) {
-	objects, err := example(s.network, "web.yaml")
+	objects, err := s.Network.Example("web.yaml")
 	if err != nil {
 		return "", err
 	}
-	for _, t := range s.tenants {
+	for _, t := range s.Tenants {
 		for _, o := range objects {
 			if o.GetKind() == "Deployment" {
-				if err := t.apply(ctx, o.DeepCopy()); err != nil {
+				if err := t.Apply(ctx, o.DeepCopy()); err != nil {
 					return "", err
 				}
 			}
 		}
 	}
 	lines := []string{}
-	for _, t := range s.tenants {
-		if err := t.awaitReplicas(ctx, 3); err != nil {
+	for _, t := range s.Tenants {
+		if err := awaitReplicas(ctx, t, 3); err != nil {
 			return "", err
 		}
 		began := time.Now()
 		for _, o := range objects {
 			if o.GetKind() == "Service" {
-				if err := t.apply(ctx, o.DeepCopy()); err != nil {
+				if err := t.Apply(ctx, o.DeepCopy()); err != nil {
 					return "", err
 				}
 			}
 		}
-		a, err := t.awaitAddress(ctx, "web")
+		a, err := awaitAddress(ctx, t, "web")
 		if err != nil {
 			return "", err
 		}
@@ -53,15 +53,15 @@ func created(ctx context.Context, s *story) (string, error) {
 			return "", err
 		}
 		s.web = append(s.web, a)
-		lines = append(lines, fmt.Sprintf("%s: %s after %s", t.name, a, published.Round(time.Millisecond)))
+		lines = append(lines, fmt.Sprintf("%s: %s after %s", t.Name(), a, published.Round(time.Millisecond)))
 	}
 	return strings.Join(lines, ", ") + "; first request answered through " + s.proxyNames(), nil
 }
 
-func (f *fleet) proxyNames() string {
+func (s *story) proxyNames() string {
 	names := []string{}
-	for _, p := range f.proxies {
-		names = append(names, p.name)
+	for _, p := range s.Proxies {
+		names = append(names, p.Name)
 	}
 	return strings.Join(names, " and ")
 }
@@ -70,13 +70,13 @@ func (f *fleet) proxyNames() string {
 func spread(ctx context.Context, s *story) (string, error) {
 	const requests = 300
 	lines := []string{}
-	for i, t := range s.tenants {
-		pods, err := t.awaitPods(ctx, 3)
+	for i, t := range s.Tenants {
+		pods, err := awaitPods(ctx, t, 3)
 		if err != nil {
 			return "", err
 		}
-		for _, p := range s.proxies {
-			count, err := s.ask(ctx, t, p.way(s.web[i], webPort), requests)
+		for _, p := range s.Proxies {
+			count, err := s.ask(ctx, t, way(p, s.web[i], webPort), requests)
 			if err != nil {
 				return "", err
 			}
@@ -84,28 +84,28 @@ func spread(ctx context.Context, s *story) (string, error) {
 			for _, pod := range pods {
 				// An even share has a spread of 8; half of it is six times that away.
 				if count[pod] < requests/len(pods)/2 {
-					return "", fmt.Errorf("%s through %s: Pod %s answered %d of %d requests, want about %d", t.name, p.name, pod, count[pod], requests, requests/len(pods))
+					return "", fmt.Errorf("%s through %s: Pod %s answered %d of %d requests, want about %d", t.Name(), p.Name, pod, count[pod], requests, requests/len(pods))
 				}
 				shares = append(shares, fmt.Sprint(count[pod]))
 			}
-			lines = append(lines, fmt.Sprintf("%s through %s %s", t.name, p.name, strings.Join(shares, "/")))
+			lines = append(lines, fmt.Sprintf("%s through %s %s", t.Name(), p.Name, strings.Join(shares, "/")))
 		}
 	}
 	return fmt.Sprintf("%d requests each: %s", requests, strings.Join(lines, ", ")), nil
 }
 
 // ask makes requests one after the other and counts the answers by Pod; each must be right.
-func (s *story) ask(ctx context.Context, t *tenant, w traffic.Way, requests int) (map[string]int, error) {
-	allow, count := t.pods.allow("web"), map[string]int{}
+func (s *story) ask(ctx context.Context, t *fleet.Tenant, w traffic.Way, requests int) (map[string]int, error) {
+	allow, count := t.Pods.Allow("web"), map[string]int{}
 	for range requests {
 		begun := time.Now()
 		answer, err := traffic.Ask(ctx, w.Address, "/")
 		s.judged++
 		if err != nil {
-			return nil, fmt.Errorf("%s through %s: %w", t.name, w.Name, err)
+			return nil, fmt.Errorf("%s through %s: %w", t.Name(), w.Name, err)
 		}
 		if why := allow(answer.Identity, begun); why != "" {
-			return nil, fmt.Errorf("%s through %s: %s", t.name, w.Name, why)
+			return nil, fmt.Errorf("%s through %s: %s", t.Name(), w.Name, why)
 		}
 		count[answer.Pod]++
 	}
@@ -123,21 +123,21 @@ func secondTenant(ctx context.Context, s *story) (string, error) {
 }
 
 // scale sets the replicas of the Deployment web.
-func (t *tenant) scale(ctx context.Context, replicas int) error {
+func scale(ctx context.Context, t *fleet.Tenant, replicas int) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
-	if err := t.api.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
-		return fmt.Errorf("scaling %s's web to %d: %w", t.name, replicas, err)
+	if err := t.API.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+		return fmt.Errorf("scaling %s's web to %d: %w", t.Name(), replicas, err)
 	}
-	return t.awaitReplicas(ctx, replicas)
+	return awaitReplicas(ctx, t, replicas)
 }
 
 // awaitReplicas waits until that many Pods are ready and no other is left but those that end.
-func (t *tenant) awaitReplicas(ctx context.Context, replicas int) error {
+func awaitReplicas(ctx context.Context, t *fleet.Tenant, replicas int) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	return testkit.Poll(ctx, look, fmt.Sprintf("%d Pods of %s's web", replicas, t.name), func(ctx context.Context) error {
+	return testkit.Poll(ctx, look, fmt.Sprintf("%d Pods of %s's web", replicas, t.Name()), func(ctx context.Context) error {
 		d := &appsv1.Deployment{}
-		if err := t.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, d); err != nil {
+		if err := t.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, d); err != nil {
 			return err
 		}
 		if d.Status.ObservedGeneration < d.Generation || int(d.Status.Replicas) != replicas || int(d.Status.ReadyReplicas) != replicas {
@@ -148,15 +148,15 @@ func (t *tenant) awaitReplicas(ctx context.Context, replicas int) error {
 }
 
 // awaitPods waits until that many Pods run, and returns their names in order.
-func (t *tenant) awaitPods(ctx context.Context, replicas int) ([]string, error) {
-	if err := t.awaitReplicas(ctx, replicas); err != nil {
+func awaitPods(ctx context.Context, t *fleet.Tenant, replicas int) ([]string, error) {
+	if err := awaitReplicas(ctx, t, replicas); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	names := []string{}
-	err := testkit.Poll(ctx, look, fmt.Sprintf("word of %d Pods of %s's web", replicas, t.name), func(context.Context) error {
-		if names = t.pods.running("web"); len(names) != replicas {
+	err := testkit.Poll(ctx, look, fmt.Sprintf("word of %d Pods of %s's web", replicas, t.Name()), func(context.Context) error {
+		if names = t.Pods.Running("web"); len(names) != replicas {
 			return fmt.Errorf("%d run", len(names))
 		}
 		return nil
@@ -167,13 +167,13 @@ func (t *tenant) awaitPods(ctx context.Context, replicas int) ([]string, error) 
 // scaledUp: the new Pods get requests, and nothing fails.
 func scaledUp(ctx context.Context, s *story) (string, error) {
 	const replicas = 6
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	pods := []string{}
 	reports, measured, err := s.window(ctx, func(ctx context.Context) (err error) {
-		if err := t.scale(ctx, replicas); err != nil {
+		if err := scale(ctx, t, replicas); err != nil {
 			return err
 		}
-		pods, err = t.awaitPods(ctx, replicas)
+		pods, err = awaitPods(ctx, t, replicas)
 		return err
 	})
 	if err != nil {
@@ -190,19 +190,19 @@ func scaledUp(ctx context.Context, s *story) (string, error) {
 // scaledDown: Pods that end get no request any more, their open connections stay,
 // and nothing fails.
 func scaledDown(ctx context.Context, s *story) (string, error) {
-	t := s.tenants[0]
-	if err := t.scale(ctx, 6); err != nil {
+	t := s.Tenants[0]
+	if err := scale(ctx, t, 6); err != nil {
 		return "", err
 	}
-	if _, err := t.awaitPods(ctx, 6); err != nil {
+	if _, err := awaitPods(ctx, t, 6); err != nil {
 		return "", err
 	}
 	pods := []string{}
 	reports, measured, err := s.window(ctx, func(ctx context.Context) (err error) {
-		if err := t.scale(ctx, 2); err != nil {
+		if err := scale(ctx, t, 2); err != nil {
 			return err
 		}
-		pods, err = t.awaitPods(ctx, 2)
+		pods, err = awaitPods(ctx, t, 2)
 		return err
 	})
 	if err != nil {
@@ -213,13 +213,13 @@ func scaledDown(ctx context.Context, s *story) (string, error) {
 			return "", fmt.Errorf("Pod %s got none of %d requests", pod, reports[0].Sent)
 		}
 	}
-	return fmt.Sprintf("from 6 to 2, no answer of an ended Pod; %s", measured), t.scale(ctx, 3)
+	return fmt.Sprintf("from 6 to 2, no answer of an ended Pod; %s", measured), scale(ctx, t, 3)
 }
 
 // nodeKilled: a node's ports close, and nothing fails; 2 s later no proxy tries it
 // any more but with health checks; and it comes back.
 func nodeKilled(ctx context.Context, s *story) (string, error) {
-	t := s.tenants[0]
+	t := s.Tenants[0]
 	node := t.Nodes()[1].Name
 	before, err := s.connectsBy(ctx, t, node)
 	if err != nil {
@@ -246,14 +246,14 @@ func nodeKilled(ctx context.Context, s *story) (string, error) {
 		return "", err
 	}
 	tries := []string{}
-	for i, p := range s.proxies {
+	for i, p := range s.Proxies {
 		if killed[i] <= before[i] {
-			return "", fmt.Errorf("%s counted no connections to %s before it was killed: the claim could not fail", p.name, node)
+			return "", fmt.Errorf("%s counted no connections to %s before it was killed: the claim could not fail", p.Name, node)
 		}
 		if after[i] > noticed[i] {
-			return "", fmt.Errorf("%s tried %s %.0f times more than 2 s after it was killed", p.name, node, after[i]-noticed[i])
+			return "", fmt.Errorf("%s tried %s %.0f times more than 2 s after it was killed", p.Name, node, after[i]-noticed[i])
 		}
-		tries = append(tries, fmt.Sprintf("%.0f by %s", noticed[i]-killed[i], p.name))
+		tries = append(tries, fmt.Sprintf("%.0f by %s", noticed[i]-killed[i], p.Name))
 	}
 	_, back, err := s.window(ctx, func(ctx context.Context) error {
 		if err := t.ReviveNode(ctx, node); err != nil {
@@ -265,10 +265,10 @@ func nodeKilled(ctx context.Context, s *story) (string, error) {
 }
 
 // connectsBy reads from each proxy how many connections it tried to a node.
-func (f *fleet) connectsBy(ctx context.Context, t *tenant, node string) ([]float64, error) {
+func (s *story) connectsBy(ctx context.Context, t *fleet.Tenant, node string) ([]float64, error) {
 	counts := []float64{}
-	for _, p := range f.proxies {
-		n, err := p.connects(ctx, t.name, node)
+	for _, p := range s.Proxies {
+		n, err := p.Connects(ctx, t.Name(), node)
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +278,7 @@ func (f *fleet) connectsBy(ctx context.Context, t *tenant, node string) ([]float
 }
 
 // awaitConnects waits until each proxy uses a node again.
-func (s *story) awaitConnects(ctx context.Context, t *tenant, node string, than []float64) error {
+func (s *story) awaitConnects(ctx context.Context, t *fleet.Tenant, node string, than []float64) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	return testkit.Poll(ctx, look, "connections to "+node+" by each proxy", func(ctx context.Context) error {
@@ -286,26 +286,11 @@ func (s *story) awaitConnects(ctx context.Context, t *tenant, node string, than 
 		if err != nil {
 			return err
 		}
-		for i, p := range s.proxies {
+		for i, p := range s.Proxies {
 			if now[i] <= than[i] {
-				return fmt.Errorf("%s makes none", p.name)
+				return fmt.Errorf("%s makes none", p.Name)
 			}
 		}
 		return nil
 	})
-}
-
-// running returns the names of the Pods with that label app that run, in order.
-func (t *podTracker) running(app string) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	names := []string{}
-	for key, p := range t.pods {
-		if p.labels["app"] == app && p.ends.IsZero() {
-			_, name, _ := strings.Cut(key, "/")
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/traffic"
 )
 
@@ -58,7 +59,7 @@ func Steps() []string {
 
 // story is what the steps share.
 type story struct {
-	*fleet
+	*fleet.Fleet
 	// web holds each tenant's address of the Service web, in the order of the tenants.
 	web []netip.Addr
 	// judged counts requests.
@@ -74,37 +75,44 @@ func Check(ctx context.Context, o Options) error {
 	}
 	began := time.Now()
 	say := (&screen{out: o.Out}).say
-	f, err := startFleet(ctx, o, say)
-	failed := true
-	defer func() {
-		if err := f.stop(func() bool { return o.Keep || failed }); err != nil {
-			say("cleaning up: %s", err)
-		}
-	}()
+	f, err := fleet.Start(ctx, o.fleet(say))
+	keep := true
+	defer func() { end(f, o.Keep || keep, say) }()
 	if err != nil {
-		return fmt.Errorf("%w\nlogs are in %s", err, f.dir)
+		return fmt.Errorf("%w\nlogs are in %s", err, f.Dir)
 	}
-	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.dir)
-	s := &story{fleet: f}
+	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.Dir)
+	s := &story{Fleet: f}
 	for i, step := range selected {
 		began := time.Now()
 		measured, err := step.run(ctx, s)
-		if deaths := f.takeDeaths(); err == nil && len(deaths) > 0 {
+		if deaths := f.TakeDeaths(); err == nil && len(deaths) > 0 {
 			err = fmt.Errorf("a program died unasked: %s", strings.Join(deaths, "; "))
 		}
 		took := time.Since(began).Round(100 * time.Millisecond)
 		if err != nil {
 			say("%2d %-16s FAIL %6s  %s", i+1, step.name, took, err)
-			return fmt.Errorf("step %s failed after %s: %w\nlogs are in %s", step.name, took, err, f.dir)
+			return fmt.Errorf("step %s failed after %s: %w\nlogs are in %s", step.name, took, err, f.Dir)
 		}
 		say("%2d %-16s ok   %6s  %s", i+1, step.name, took, measured)
 	}
 	if o.Only == "" && s.judged < fewest {
 		return fmt.Errorf("only %d requests were judged in all, the story needs %d", s.judged, fewest)
 	}
-	failed = false
+	keep = false
 	say("%d steps hold, %d requests judged, %s in all", len(selected), s.judged, time.Since(began).Round(time.Second))
 	return nil
+}
+
+// end stops the fleet, and removes its files unless they are to be kept.
+func end(f *fleet.Fleet, keep bool, say func(string, ...any)) {
+	err := f.Stop()
+	if !keep {
+		err = errors.Join(err, f.Remove())
+	}
+	if err != nil {
+		say("cleaning up: %s", err)
+	}
 }
 
 func selectSteps(only string) ([]step, error) {
@@ -125,12 +133,12 @@ func selectSteps(only string) ([]step, error) {
 // services are what a window measures: each tenant's Service web.
 func (s *story) services() []traffic.Service {
 	services := []traffic.Service{}
-	for i, t := range s.tenants {
+	for i, t := range s.Tenants {
 		ways := []traffic.Way{}
-		for _, p := range s.proxies {
-			ways = append(ways, p.way(s.web[i], webPort))
+		for _, p := range s.Proxies {
+			ways = append(ways, way(p, s.web[i], webPort))
 		}
-		services = append(services, traffic.Service{Name: t.name, Ways: ways, Rate: rate, Held: held, Allow: t.pods.allow("web")})
+		services = append(services, traffic.Service{Name: t.Name(), Ways: ways, Rate: rate, Held: held, Allow: t.Pods.Allow("web")})
 	}
 	return services
 }

@@ -1,8 +1,10 @@
-package demo
+package fleet
 
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +19,8 @@ import (
 // right: it listens on for a second, so that the word reaches every node first.
 const endsWithin = 2 * time.Second
 
-// podTracker knows which Pods there were, and when.
-type podTracker struct {
+// PodTracker knows which Pods there were, and when.
+type PodTracker struct {
 	cluster string
 	stop    context.CancelFunc
 
@@ -32,13 +34,13 @@ type trackedPod struct {
 }
 
 // trackPods watches the Pods of a cluster until it is stopped.
-func trackPods(ctx context.Context, c *cluster) (*podTracker, error) {
+func trackPods(ctx context.Context, c *Cluster) (*PodTracker, error) {
 	client, err := kubernetes.NewForConfig(c.RESTConfig())
 	if err != nil {
 		return nil, fmt.Errorf("making a client of %s: %w", c.Name(), err)
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	t := &podTracker{cluster: c.Name(), stop: stop, pods: map[string]trackedPod{}}
+	t := &PodTracker{cluster: c.Name(), stop: stop, pods: map[string]trackedPod{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	note := func(o any) {
 		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -72,8 +74,8 @@ func trackPods(ctx context.Context, c *cluster) (*podTracker, error) {
 	return t, nil
 }
 
-// allow returns a judge of answers: they must come from this cluster's Pods with that label app.
-func (t *podTracker) allow(app string) func(traffic.Identity, time.Time) string {
+// Allow returns a judge of answers: they must come from this cluster's Pods with that label app.
+func (t *PodTracker) Allow(app string) func(traffic.Identity, time.Time) string {
 	return func(who traffic.Identity, begun time.Time) string {
 		if who.Cluster != t.cluster {
 			return fmt.Sprintf("Pod %s of tenant %s answered for %s", who.Pod, who.Cluster, t.cluster)
@@ -91,4 +93,19 @@ func (t *podTracker) allow(app string) func(traffic.Identity, time.Time) string 
 		}
 		return ""
 	}
+}
+
+// Running returns the names of the Pods with that label app that run, in order.
+func (t *PodTracker) Running(app string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := []string{}
+	for key, p := range t.pods {
+		if p.labels["app"] == app && p.ends.IsZero() {
+			_, name, _ := strings.Cut(key, "/")
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

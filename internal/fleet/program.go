@@ -1,4 +1,4 @@
-package demo
+package fleet
 
 import (
 	"context"
@@ -15,10 +15,11 @@ const restartAfter = time.Second
 // stopTimeout is how long a program may take to end when it is asked to.
 const stopTimeout = 5 * time.Second
 
-// program is a process that is kept running until it is told to stop.
-type program struct {
-	name    string
-	process *testkit.Process
+// Program is a process that is kept running until it is told to stop.
+type Program struct {
+	// Name of the program, also of its log: NAME.log.
+	Name    string
+	Process *testkit.Process
 	// died is told of each end that nobody asked for.
 	died func(program string, err error)
 
@@ -27,72 +28,72 @@ type program struct {
 }
 
 // startProgram starts a command and keeps it running.
-func startProgram(c testkit.Command, died func(string, error)) (*program, error) {
+func startProgram(c testkit.Command, died func(string, error)) (*Program, error) {
 	process, err := testkit.StartProcess(c)
 	if err != nil {
 		return nil, err
 	}
-	p := &program{name: c.Name, process: process, died: died, wanted: true}
+	p := &Program{Name: c.Name, Process: process, died: died, wanted: true}
 	go p.watch(process.Done())
 	return p, nil
 }
 
 // watch waits for the end of one run, and starts the next if nobody asked for that end.
-func (p *program) watch(done <-chan struct{}) {
+func (p *Program) watch(done <-chan struct{}) {
 	<-done
 	if !p.isWanted() {
 		return
 	}
-	p.died(p.name, p.process.Wait(context.Background()))
+	p.died(p.Name, p.Process.Wait(context.Background()))
 	time.Sleep(restartAfter)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.wanted {
 		return
 	}
-	if err := p.process.Start(); err != nil {
+	if err := p.Process.Start(); err != nil {
 		p.wanted = false
-		p.died(p.name, err)
+		p.died(p.Name, err)
 		return
 	}
-	go p.watch(p.process.Done())
+	go p.watch(p.Process.Done())
 }
 
-func (p *program) isWanted() bool {
+func (p *Program) isWanted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wanted
 }
 
-// stop asks it to end, as systemctl stop does, and waits until it has.
-func (p *program) stop(ctx context.Context) error {
+// Stop asks it to end, as systemctl stop does, and waits until it has.
+func (p *Program) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.wanted = false
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := p.process.Stop(ctx); err != nil {
-		return fmt.Errorf("stopping %s: %w", p.name, err)
+	if err := p.Process.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping %s: %w", p.Name, err)
 	}
 	return nil
 }
 
-// start starts it again after stop.
-func (p *program) start() error {
+// Start starts it again after Stop.
+func (p *Program) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.process.Start(); err != nil {
+	if err := p.Process.Start(); err != nil {
 		return err
 	}
 	p.wanted = true
-	go p.watch(p.process.Done())
+	go p.watch(p.Process.Done())
 	return nil
 }
 
 // kill ends it at once, for the end of the demo.
-func (p *program) kill() error {
+func (p *Program) kill() error {
 	p.mu.Lock()
 	p.wanted = false
 	p.mu.Unlock()
-	return p.process.Kill()
+	return p.Process.Kill()
 }

@@ -1,4 +1,4 @@
-package demo
+package fleet
 
 import (
 	"bytes"
@@ -19,21 +19,21 @@ import (
 // person is the field owner of what a person would apply.
 const person = "kubectl"
 
-// cluster is a control plane and a client with all rights.
-type cluster struct {
+// Cluster is a control plane and a client with all rights.
+type Cluster struct {
 	*testkit.ControlPlane
-	api client.WithWatch
+	API client.WithWatch
 }
 
-func startCluster(ctx context.Context, o testkit.Options) (*cluster, error) {
+func startCluster(ctx context.Context, o testkit.Options) (*Cluster, error) {
 	plane, err := testkit.Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{ControlPlane: plane}
+	c := &Cluster{ControlPlane: plane}
 	scheme, err := app.Scheme()
 	if err == nil {
-		c.api, err = client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme})
+		c.API, err = client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a client of %s: %w", o.Name, err), plane.Stop(ctx))
@@ -41,8 +41,8 @@ func startCluster(ctx context.Context, o testkit.Options) (*cluster, error) {
 	return c, nil
 }
 
-// example reads the objects of an example, with its addresses moved into this network.
-func example(w *network, name string) ([]*unstructured.Unstructured, error) {
+// Example reads the objects of an example, with its addresses moved into this network.
+func (w *Network) Example(name string) ([]*unstructured.Unstructured, error) {
 	text, err := fs.ReadFile(examples.Manifests, name)
 	if err != nil {
 		return nil, fmt.Errorf("reading example %s: %w", name, err)
@@ -70,10 +70,10 @@ func parseManifest(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// apply applies objects as a person would, by server-side apply.
-func (c *cluster) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
+// Apply applies objects as a person would, by server-side apply.
+func (c *Cluster) Apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	for _, u := range objects {
-		if err := c.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(person), client.ForceOwnership); err != nil {
+		if err := c.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(person), client.ForceOwnership); err != nil {
 			return fmt.Errorf("applying %s %s to %s: %w", u.GetKind(), u.GetName(), c.Name(), err)
 		}
 	}

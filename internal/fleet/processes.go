@@ -1,4 +1,4 @@
-package demo
+package fleet
 
 import (
 	"context"
@@ -23,54 +23,54 @@ const (
 	proxyHost   = 220 // + the proxy's number
 )
 
-func (f *fleet) metricsAddress(host int) netip.AddrPort {
-	b := f.hub.Subnet().Addr().As4()
+func (f *Fleet) metricsAddress(host int) netip.AddrPort {
+	b := f.Hub.Subnet().Addr().As4()
 	b[3] = byte(host)
 	return netip.AddrPortFrom(netip.AddrFrom4(b), metricsPort)
 }
 
 // start starts one of our own subcommands.
-func (f *fleet) start(name string, c testkit.Command, args ...string) (*program, error) {
-	c.Name, c.Path, c.Args, c.Log = name, f.options.Self, args, filepath.Join(f.dir, name+".log")
+func (f *Fleet) start(name string, c testkit.Command, args ...string) (*Program, error) {
+	c.Name, c.Path, c.Args, c.Log = name, f.options.Self, args, filepath.Join(f.Dir, name+".log")
 	return startProgram(c, f.died)
 }
 
-func (f *fleet) startManager(ctx context.Context) error {
-	kubeconfig, err := f.hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, managerAccount)
+func (f *Fleet) startManager(ctx context.Context) error {
+	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, managerAccount)
 	if err != nil {
 		return err
 	}
-	f.manager, err = f.start("manager", testkit.Command{}, "manager",
+	f.Manager, err = f.start("manager", testkit.Command{}, "manager",
 		"--kubeconfig="+kubeconfig,
 		"--metrics-address="+f.metricsAddress(managerHost).String())
 	return err
 }
 
-func (f *fleet) startAgentsAndProxies(ctx context.Context) error {
-	for i, t := range f.tenants {
+func (f *Fleet) startAgentsAndProxies(ctx context.Context) error {
+	for i, t := range f.Tenants {
 		if err := f.startAgent(ctx, t, i+1); err != nil {
 			return err
 		}
 	}
-	served, translated := f.network.served(), f.network.translated()
+	served, translated := f.Network.Served(), f.Network.Translated()
 	if err := f.startProxy(ctx, 1, func(a netip.Addr) netip.Addr { return a }); err != nil {
 		return err
 	}
-	return f.startProxy(ctx, 2, f.network.translate, fmt.Sprintf("--bind-as=%s=%s", served, translated))
+	return f.startProxy(ctx, 2, f.Network.translate, fmt.Sprintf("--bind-as=%s=%s", served, translated))
 }
 
 // startAgent waits for the identity that the manager makes for the tenant's agent, and starts it.
-func (f *fleet) startAgent(ctx context.Context, t *tenant, number int) error {
+func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	account := client.ObjectKey{Namespace: t.name, Name: v1alpha1.AgentServiceAccount}
+	account := client.ObjectKey{Namespace: t.Name(), Name: v1alpha1.AgentServiceAccount}
 	err := testkit.Poll(ctx, 20*time.Millisecond, "the manager to make "+account.String(), func(ctx context.Context) error {
-		return f.hub.api.Get(ctx, account, &v1.ServiceAccount{})
+		return f.Hub.API.Get(ctx, account, &v1.ServiceAccount{})
 	})
 	if err != nil {
 		return err
 	}
-	hub, err := f.hub.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
+	hub, err := f.Hub.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (f *fleet) startAgent(ctx context.Context, t *tenant, number int) error {
 	if err != nil {
 		return err
 	}
-	t.agent, err = f.start("agent-"+t.name, testkit.Command{}, "agent",
-		"--tenant="+t.name,
+	t.Agent, err = f.start("agent-"+t.Name(), testkit.Command{}, "agent",
+		"--tenant="+t.Name(),
 		"--hub-kubeconfig="+hub,
 		"--kubeconfig="+own,
 		"--metrics-address="+f.metricsAddress(agentHost+number).String())
@@ -91,9 +91,9 @@ func (f *fleet) startAgent(ctx context.Context, t *tenant, number int) error {
 // A plain user's process may not; root's may. So that the story is the same for
 // both, root starts proxies without CAP_NET_BIND_SERVICE: it is taken out of the bounding set
 // of the thread that forks, and execve gives nobody, root neither, what that set lacks.
-func (f *fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) netip.Addr, flags ...string) error {
+func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) netip.Addr, flags ...string) error {
 	name := fmt.Sprintf("edge-%d", number)
-	kubeconfig, err := f.hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, proxyAccount)
+	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, proxyAccount)
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (f *fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 		"--name=" + name,
 		"--pool=" + proxyPool,
 		"--kubeconfig=" + kubeconfig,
-		"--state-dir=" + filepath.Join(f.dir, name),
+		"--state-dir=" + filepath.Join(f.Dir, name),
 		"--metrics-address=" + metrics.String()}, flags...)...)
 	if err != nil {
 		return err
 	}
-	f.proxies = append(f.proxies, &proxy{program: p, name: name, metrics: metrics, at: at})
+	f.Proxies = append(f.Proxies, &Proxy{Program: p, Metrics: metrics, at: at})
 	return nil
 }

@@ -1,4 +1,4 @@
-package demo
+package fleet
 
 import "context"
 
@@ -9,7 +9,7 @@ const (
 )
 
 // install installs kinds, the system namespace and the roles under which everything runs.
-func (f *fleet) install(ctx context.Context) error {
+func (f *Fleet) install(ctx context.Context) error {
 	if err := f.installKinds(ctx); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package demo
+package fleet
 
 import (
 	"bufio"
@@ -19,18 +19,18 @@ type sample struct {
 var label = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
 
 // metric reads the samples of one metric from a program.
-func (p *proxy) metric(ctx context.Context, name string) ([]sample, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.metrics.String()+"/metrics", nil)
+func (p *Proxy) metric(ctx context.Context, name string) ([]sample, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Metrics.String()+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("reading the metrics of %s: %w", p.name, err)
+		return nil, fmt.Errorf("reading the metrics of %s: %w", p.Name, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("reading the metrics of %s: %s", p.name, resp.Status)
+		return nil, fmt.Errorf("reading the metrics of %s: %s", p.Name, resp.Status)
 	}
 	samples := []sample{}
 	for lines := bufio.NewScanner(resp.Body); ; {
@@ -43,7 +43,7 @@ func (p *proxy) metric(ctx context.Context, name string) ([]sample, error) {
 		}
 		value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 		if err != nil {
-			return nil, fmt.Errorf("reading the metrics of %s: %w", p.name, err)
+			return nil, fmt.Errorf("reading the metrics of %s: %w", p.Name, err)
 		}
 		s := sample{map[string]string{}, value}
 		for _, l := range label.FindAllStringSubmatch(rest, -1) {
@@ -53,8 +53,8 @@ func (p *proxy) metric(ctx context.Context, name string) ([]sample, error) {
 	}
 }
 
-// connects is how many connections this proxy has tried to a target of a tenant, health checks left out.
-func (p *proxy) connects(ctx context.Context, tenant, target string) (float64, error) {
+// Connects is how many connections this proxy has tried to a target of a tenant, health checks left out.
+func (p *Proxy) Connects(ctx context.Context, tenant, target string) (float64, error) {
 	samples, err := p.metric(ctx, "fairlead_proxy_connects_total")
 	if err != nil {
 		return 0, err

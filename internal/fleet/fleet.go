@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/config/crd"
+	"fairlead.dev/fairlead/internal/testkit"
+)
+
+const (
+	nodeCount = 3
+	// proxyPool is the pool of both proxies, which the example classes name.
+	proxyPool = "edge"
+)
+
+var tenantNames = []string{"prod-eu", "prod-us"}
+
+// Options of a fleet.
+type Options struct {
+	// Self is the path of the fairlead binary whose subcommands are started.
+	Self string
+	// KubeBinary is the path of the kube binary; "" looks where testkit does.
+	KubeBinary string
+	// Dir for data, logs and kubeconfigs; it must be empty or absent, and stays.
+	// "" makes a temporary one.
+	Dir string
+	// Tenants is the number of tenant clusters, at most two: those of examples/hub.yaml.
+	Tenants int
+	// Audit has each API server write an audit log.
+	Audit bool
+	// Say is told of the progress, and of programs that died; it may be called from any goroutine.
+	Say func(format string, args ...any)
+}
+
+// Fleet is a hub, tenant clusters, and our programs between them.
+type Fleet struct {
+	options Options
+	// Dir holds NAME.log of each program, and a folder of each cluster.
+	Dir     string
+	Network *Network
+	Hub     *Cluster
+	Tenants []*Tenant
+	Manager *Program
+	Proxies []*Proxy
+
+	mu     sync.Mutex
+	deaths []string
+}
+
+// Tenant is a tenant cluster with its agent.
+type Tenant struct {
+	*Cluster
+	Agent *Program
+	Pods  *PodTracker
+}
+
+// Proxy is one proxy process.
+type Proxy struct {
+	*Program
+	// Metrics is where it serves its metrics.
+	Metrics netip.AddrPort
+	at      func(netip.Addr) netip.Addr
+}
+
+// At returns where this proxy serves a granted address.
+func (p *Proxy) At(a netip.Addr) netip.Addr { return p.at(a) }
+
+// Start starts a fleet with the example pools, classes and tenants. The caller calls
+// Stop in any case, also after an error.
+func Start(ctx context.Context, o Options) (*Fleet, error) {
+	f := &Fleet{options: o}
+	for _, step := range []struct {
+		doing string
+		do    func(context.Context) error
+	}{
+		{"making room", f.makeRoom},
+		{fmt.Sprintf("starting a hub and %d tenant clusters of %d nodes each", o.Tenants, nodeCount), f.startClusters},
+		{"installing kinds and roles", f.install},
+		{"starting the manager", f.startManager},
+		{"applying examples/hub.yaml: pools, classes, tenants", f.applyHub},
+		{"starting an agent in each tenant, and two proxies", f.startAgentsAndProxies},
+	} {
+		began := time.Now()
+		o.Say("  %s …", step.doing)
+		if err := step.do(ctx); err != nil {
+			return f, fmt.Errorf("%s: %w", step.doing, err)
+		}
+		if took := time.Since(began); took > time.Second {
+			o.Say("    %s", took.Round(100*time.Millisecond))
+		}
+	}
+	return f, nil
+}
+
+func (f *Fleet) makeRoom(context.Context) (err error) {
+	if f.Network, err = claimNetwork(); err != nil {
+		return err
+	}
+	if f.options.Dir == "" {
+		f.Dir, err = os.MkdirTemp("", "fairlead-demo-")
+		return err
+	}
+	if f.Dir, err = filepath.Abs(f.options.Dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(f.Dir, 0o755)
+}
+
+func (f *Fleet) startClusters(ctx context.Context) error {
+	f.Tenants = make([]*Tenant, f.options.Tenants)
+	errs := make([]error, f.options.Tenants+1)
+	var all sync.WaitGroup
+	all.Go(func() { f.Hub, errs[f.options.Tenants] = f.startCluster(ctx, "hub") })
+	for i, name := range tenantNames[:f.options.Tenants] {
+		all.Go(func() { f.Tenants[i], errs[i] = f.startTenant(ctx, name, i+1) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (f *Fleet) startCluster(ctx context.Context, name string) (*Cluster, error) {
+	return startCluster(ctx, testkit.Options{Name: name, Dir: filepath.Join(f.Dir, name), KubeBinary: f.options.KubeBinary, Audit: f.options.Audit})
+}
+
+func (f *Fleet) startTenant(ctx context.Context, name string, number int) (*Tenant, error) {
+	c, err := f.startCluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tenant{Cluster: c}
+	nodes := make([]testkit.NodeSpec, nodeCount)
+	for i := range nodes {
+		nodes[i] = testkit.NodeSpec{Name: fmt.Sprintf("node-%d", i+1), Address: f.Network.node(number, i+1)}
+	}
+	if _, err := c.StartNodes(ctx, nodes); err != nil {
+		return t, err
+	}
+	t.Pods, err = trackPods(ctx, c)
+	return t, err
+}
+
+func (f *Fleet) applyHub(ctx context.Context) error {
+	objects, err := f.Network.Example("hub.yaml")
+	if err != nil {
+		return err
+	}
+	return f.Hub.Apply(ctx, objects...)
+}
+
+func (f *Fleet) installKinds(ctx context.Context) error {
+	return crd.Install(ctx, f.Hub.RESTConfig())
+}
+
+// died notes and says that a program ended unasked.
+func (f *Fleet) died(name string, err error) {
+	what := "it ended"
+	if err != nil {
+		what = err.Error()
+	}
+	f.mu.Lock()
+	f.deaths = append(f.deaths, name+": "+what)
+	f.mu.Unlock()
+	f.options.Say("  %s died and is restarted in %s, as systemd would do: %s", name, restartAfter, what)
+}
+
+// TakeDeaths returns what died since the last call.
+func (f *Fleet) TakeDeaths() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.deaths
+	f.deaths = nil
+	return d
+}
+
+// Stop kills everything. What is in Dir stays; Remove removes it.
+func (f *Fleet) Stop() error {
+	var errs []error
+	programs := []*Program{f.Manager}
+	for _, p := range f.Proxies {
+		programs = append(programs, p.Program)
+	}
+	for _, t := range f.Tenants {
+		if t != nil {
+			programs = append(programs, t.Agent)
+		}
+	}
+	for _, p := range programs {
+		if p != nil {
+			errs = append(errs, p.kill())
+		}
+	}
+	clusters := []*Cluster{f.Hub}
+	for _, t := range f.Tenants {
+		if t != nil {
+			if t.Pods != nil {
+				t.Pods.stop()
+			}
+			clusters = append(clusters, t.Cluster)
+		}
+	}
+	for _, c := range clusters {
+		if c != nil {
+			errs = append(errs, c.Stop(context.Background()))
+		}
+	}
+	if f.Network != nil {
+		f.Network.release()
+	}
+	return errors.Join(errs...)
+}
+
+// Remove removes the temporary directory that Start made.
+func (f *Fleet) Remove() error {
+	if f.Dir == "" || f.options.Dir != "" {
+		return nil
+	}
+	return os.RemoveAll(f.Dir)
+}
