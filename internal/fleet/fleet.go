@@ -16,8 +16,8 @@ import (
 
 const (
 	nodeCount = 3
-	// proxyPool is the pool of both proxies, which the example classes name.
-	proxyPool = "edge"
+	// ProxyPool is the pool of both proxies, which the example classes name.
+	ProxyPool = "edge"
 )
 
 var tenantNames = []string{"prod-eu", "prod-us"}
@@ -48,7 +48,9 @@ type Fleet struct {
 	Hub     *Cluster
 	Tenants []*Tenant
 	Manager *Program
-	Proxies []*Proxy
+	// ManagerMetrics is where the manager serves its metrics.
+	ManagerMetrics netip.AddrPort
+	Proxies        []*Proxy
 
 	mu     sync.Mutex
 	deaths []string
@@ -58,7 +60,9 @@ type Fleet struct {
 type Tenant struct {
 	*Cluster
 	Agent *Program
-	Pods  *PodTracker
+	// Metrics is where the agent serves its metrics.
+	Metrics netip.AddrPort
+	Pods    *PodTracker
 }
 
 // Proxy is one proxy process.

@@ -13,13 +13,14 @@ import (
 //	127.20.T.N     node N of tenant T (127.(20+number).T.N)
 //	127.80.n.0/24  what clients ask for; edge-1 binds it as it is
 //	127.81.n.0/24  the same, as edge-2 binds it
+//	127.82.16n.0/20 and 127.83.16n.0/20 likewise, for those who need many
 type Network struct {
 	number int
 	claim  net.Listener
 }
 
 const (
-	networks  = 40
+	networks  = 16
 	claimPort = 6442
 )
 
@@ -39,13 +40,9 @@ func claimNetwork() (*Network, error) {
 
 func (w *Network) release() { _ = w.claim.Close() }
 
-// Served is what the pools' addresses lie in; translated is where edge-2 binds it.
+// Served is what the examples' addresses lie in.
 func (w *Network) Served() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 80, byte(w.number), 0}), 24)
-}
-
-func (w *Network) Translated() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 81, byte(w.number), 0}), 24)
 }
 
 // node is the address of node n of tenant t, both counted from 1.
@@ -53,11 +50,25 @@ func (w *Network) node(t, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(20 + w.number), byte(t), byte(n)})
 }
 
+// Wide is a range that no example uses; edge-2 binds it in 127.83.
+func (w *Network) Wide() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 82, byte(16 * w.number), 0}), 20)
+}
+
 // translate is the address under which edge-2 serves a granted address.
 func (w *Network) translate(a netip.Addr) netip.Addr {
 	b := a.As4()
-	b[1] = 81
+	b[1]++
 	return netip.AddrFrom4(b)
+}
+
+// bindAs are edge-2's flags for that.
+func (w *Network) bindAs() []string {
+	flags := []string{}
+	for _, p := range []netip.Prefix{w.Served(), w.Wide()} {
+		flags = append(flags, fmt.Sprintf("--bind-as=%s=%s", p, netip.PrefixFrom(w.translate(p.Addr()), p.Bits())))
+	}
+	return flags
 }
 
 // manifest is an example with its addresses moved into this network.

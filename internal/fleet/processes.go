@@ -40,9 +40,10 @@ func (f *Fleet) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.ManagerMetrics = f.metricsAddress(managerHost)
 	f.Manager, err = f.start("manager", testkit.Command{}, "manager",
 		"--kubeconfig="+kubeconfig,
-		"--metrics-address="+f.metricsAddress(managerHost).String())
+		"--metrics-address="+f.ManagerMetrics.String())
 	return err
 }
 
@@ -52,11 +53,10 @@ func (f *Fleet) startAgentsAndProxies(ctx context.Context) error {
 			return err
 		}
 	}
-	served, translated := f.Network.Served(), f.Network.Translated()
 	if err := f.startProxy(ctx, 1, func(a netip.Addr) netip.Addr { return a }); err != nil {
 		return err
 	}
-	return f.startProxy(ctx, 2, f.Network.translate, fmt.Sprintf("--bind-as=%s=%s", served, translated))
+	return f.startProxy(ctx, 2, f.Network.translate, f.Network.bindAs()...)
 }
 
 // startAgent waits for the identity that the manager makes for the tenant's agent, and starts it.
@@ -78,11 +78,12 @@ func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 	if err != nil {
 		return err
 	}
+	t.Metrics = f.metricsAddress(agentHost + number)
 	t.Agent, err = f.start("agent-"+t.Name(), testkit.Command{}, "agent",
 		"--tenant="+t.Name(),
 		"--hub-kubeconfig="+hub,
 		"--kubeconfig="+own,
-		"--metrics-address="+f.metricsAddress(agentHost+number).String())
+		"--metrics-address="+t.Metrics.String())
 	return err
 }
 
@@ -104,7 +105,7 @@ func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 	metrics := f.metricsAddress(proxyHost + number)
 	p, err := f.start(name, c, append([]string{"proxy",
 		"--name=" + name,
-		"--pool=" + proxyPool,
+		"--pool=" + ProxyPool,
 		"--kubeconfig=" + kubeconfig,
 		"--state-dir=" + filepath.Join(f.Dir, name),
 		"--metrics-address=" + metrics.String()}, flags...)...)

@@ -1,0 +1,55 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/testkit"
+)
+
+func TestProgramThatDiesIsRestarted(t *testing.T) {
+	t.Parallel()
+	died := make(chan string, 10)
+	p, err := startProgram(testkit.Command{Name: "sleeper", Path: "/bin/sleep", Args: []string{"60"}}, func(name string, err error) {
+		died <- name + ": " + err.Error()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.kill(); err != nil {
+			t.Error(err)
+		}
+	}()
+	first := p.Process.PID()
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-died; !strings.HasPrefix(got, "sleeper: ") {
+		t.Errorf("told of %q", got)
+	}
+	err = testkit.Poll(t.Context(), 10*time.Millisecond, "the restart", func(ctx context.Context) error {
+		if !p.Process.Running() || p.Process.PID() == first {
+			return errors.New("it does not run")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is asked for is no death.
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case what := <-died:
+		t.Errorf("a stop that was asked for counts as a death: %s", what)
+	default:
+	}
+}

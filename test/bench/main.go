@@ -1,0 +1,105 @@
+// Command bench measures one fleet on this machine: one tenant of three nodes,
+// two proxies, real API servers. Each figure stands beside what the same servers
+// need in the same run for nothing but creating objects and seeing them in a
+// watch, so that figures of two machines, or of a busy one, can be compared.
+//
+//	fleet ─▶ burst, fill, one more, node ─▶ figures, each with its bound ─▶ table or JSON
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"fairlead.dev/fairlead/internal/fleet"
+	"fairlead.dev/fairlead/internal/testkit"
+)
+
+type options struct {
+	output  string
+	profile string
+	kube    string
+	burst   int
+	inPlace int
+	singles int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := options{}
+	flag.StringVar(&o.output, "o", "table", "output: table or json")
+	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes during burst and singles")
+	flag.StringVar(&o.kube, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube)")
+	flag.IntVar(&o.burst, "burst", 300, "Services created in one burst")
+	flag.IntVar(&o.inPlace, "in-place", 1000, "Services in place when one more is created")
+	flag.IntVar(&o.singles, "singles", 50, "how often one more is created")
+	flag.Parse()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.output != "table" && o.output != "json" {
+		return fmt.Errorf("-o %q: must be table or json", o.output)
+	}
+	dir, err := os.MkdirTemp("", "fairlead-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	self := filepath.Join(dir, "fairlead")
+	root, err := testkit.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", self, "./cmd/fairlead")
+	build.Dir, build.Stderr = root, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building fairlead: %w", err)
+	}
+	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Audit: true, Say: say})
+	defer func() {
+		if stopErr := f.Stop(); stopErr != nil && err == nil {
+			err = stopErr
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, f, o)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	began := time.Now()
+	for _, part := range []struct {
+		doing string
+		do    func(context.Context) error
+	}{
+		{fmt.Sprintf("a burst of %d Services, and the same number alone before and after", o.burst), b.measureBurst},
+		{fmt.Sprintf("filling up to %d Services", o.inPlace), b.fill},
+		{fmt.Sprintf("one Service more, %d times, each beside an echo", o.singles), b.measureSingles},
+		{"a node's change", b.measureNode},
+	} {
+		say("%6s %s", time.Since(began).Round(time.Second), part.doing)
+		if err := part.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.doing, err)
+		}
+	}
+	if deaths := f.TakeDeaths(); len(deaths) > 0 {
+		return fmt.Errorf("programs died unasked: %v", deaths)
+	}
+	return b.report(os.Stdout, o.output)
+}
+
+// say reports progress, apart from the result.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

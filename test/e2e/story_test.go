@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/demo"
+	"fairlead.dev/fairlead/internal/testkit"
+)
+
+// TestStory is `fairlead demo --check`: the same steps on the same code.
+func TestStory(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	root, err := testkit.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// bin/fairlead may be older than what is tested.
+	self := filepath.Join(t.TempDir(), "fairlead")
+	build := exec.CommandContext(ctx, "go", "build", "-o", self, "./cmd/fairlead")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building fairlead: %s\n%s", err, out)
+	}
+	if err := demo.Check(ctx, demo.Options{Self: self, Out: t.Output()}); err != nil {
+		t.Fatal(err)
+	}
+}
