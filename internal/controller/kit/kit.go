@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -24,6 +25,9 @@ const FieldManager = "fairlead-manager"
 
 // TenantByNamespace is the index of Tenants by the namespace that they name.
 const TenantByNamespace = "namespace"
+
+// NamespaceKind is of namespaces, of which only metadata is read.
+var NamespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // PatchStatus writes what differs between two states of an object's status. An
 // object that is gone is no error. It returns whether it wrote.

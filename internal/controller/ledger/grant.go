@@ -61,7 +61,7 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 			continue // look again: somebody else may have been first
 		}
 		for _, e := range d.Surplus {
-			if err := k.giveUp(ctx, e.Name, n.Ref); err != nil {
+			if err := k.GiveUp(ctx, e.Name, n.Ref); err != nil {
 				return Grant{}, err
 			}
 		}
@@ -89,6 +89,7 @@ func (k *Keeper) decide(n ipam.Needs) ipam.Decision {
 			continue
 		}
 		if r := k.objects[was.Name]; r == nil || !k.Settled(was.ProxyPool, r.version) {
+			k.unsettled = true
 			return ipam.Decision{Action: ipam.Wait, Reason: clusterv1.ReasonPending, Message: fmt.Sprintf("The address %s is shared, and proxies have yet to apply what others changed on it.", was.Address)}
 		}
 		break
@@ -103,15 +104,15 @@ func (k *Keeper) Release(ctx context.Context, ref ipam.Ref) error {
 	held := k.ledger.HeldBy(ref)
 	k.unlock()
 	for _, e := range held {
-		if err := k.giveUp(ctx, e.Name, ref); err != nil {
+		if err := k.GiveUp(ctx, e.Name, ref); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// giveUp takes a LoadBalancer off an Address: Releasing if nobody else holds it.
-func (k *Keeper) giveUp(ctx context.Context, name string, ref ipam.Ref) error {
+// GiveUp takes a LoadBalancer off an Address: Releasing if nobody else holds it.
+func (k *Keeper) GiveUp(ctx context.Context, name string, ref ipam.Ref) error {
 	for range attempts {
 		k.mu.Lock()
 		e, ok := k.ledger.Get(name)

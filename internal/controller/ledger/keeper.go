@@ -40,6 +40,7 @@ type Keeper struct {
 	unwritten map[string]struct{}    // entries that differ from their object
 	waiters   map[ipam.Ref]waiter
 	dirty     bool // waiters may have a chance
+	unsettled bool // one of them waits for proxies to apply what others gave up
 	woken     []ipam.Ref
 	changed   map[string]struct{} // pools
 	changedNS map[string]struct{}
@@ -126,7 +127,7 @@ func (k *Keeper) serve() {
 		k.dirty = false
 		return
 	}
-	k.dirty = false
+	k.dirty, k.unsettled = false, false
 	queue := make([]waiter, 0, len(k.waiters))
 	for _, w := range k.waiters {
 		queue = append(queue, w)
@@ -167,10 +168,10 @@ func (k *Keeper) SetPools(pools []ipam.Pool) {
 	k.unlock()
 }
 
-// Retry looks at the waiters again: proxies have come further.
-func (k *Keeper) Retry() {
+// RetryUnsettled looks at the waiters again where one waits for proxies: they have come further.
+func (k *Keeper) RetryUnsettled() {
 	k.mu.Lock()
-	k.dirty = true
+	k.dirty = k.dirty || k.unsettled
 	k.unlock()
 }
 
@@ -184,6 +185,13 @@ func (k *Keeper) Wait(needs []ipam.Needs) {
 	}
 	k.dirty = true
 	k.unlock()
+}
+
+// Leave takes a LoadBalancer out of the queue.
+func (k *Keeper) Leave(r ipam.Ref) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.waiters, r)
 }
 
 // Waiting names the LoadBalancers of a namespace that wait; all with an empty namespace.

@@ -1,0 +1,228 @@
+package loadbalancer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// facts are all that a LoadBalancer's status is made from.
+type facts struct {
+	lb       *clusterv1.LoadBalancer
+	problems []lb.Problem // build.Validate's
+	grant    ledger.Grant
+	pool     string // of proxies
+	// kept: Programmed was believed for this generation and address, and is never taken back by a comparison.
+	kept       bool
+	programmed proof.Programmed
+	selector   string
+	targetKind string
+	groups     []string // selected TargetGroups, sorted
+}
+
+// refusedAll is why no port can be served at all; false: some can.
+func refusedAll(problems []lb.Problem, ports []clusterv1.Port) (lb.Problem, bool) {
+	if p, ok := build.RefusalOfAll(problems); ok {
+		return p, true
+	}
+	var last lb.Problem
+	for _, port := range ports {
+		p, ok := build.Refusal(problems, port)
+		if !ok {
+			return lb.Problem{}, false
+		}
+		last = p
+	}
+	return last, len(ports) > 0
+}
+
+// describe returns the status that the facts make, on top of what others wrote there.
+func describe(f facts) clusterv1.LoadBalancerStatus {
+	s := *f.lb.Status.DeepCopy()
+	ports := build.Ports(f.lb)
+	refusal, refused := refusedAll(f.problems, ports)
+	s.Addresses, s.TargetKind, s.TargetSelector = nil, f.targetKind, f.selector
+	s.Targets = nil
+	for _, name := range f.groups {
+		s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
+	}
+	if f.grant.Held {
+		a := f.grant.Entry.Address
+		family := clusterv1.IPv4
+		if !a.Is4() {
+			family = clusterv1.IPv6
+		}
+		s.Addresses = []clusterv1.LoadBalancerAddress{{Type: clusterv1.AddressTypeIP, Value: a.String(), Family: family, Pool: f.grant.Entry.Pool}}
+	}
+	s.Ports = portStatuses(f, ports)
+	failed := slices.DeleteFunc(slices.Clone(s.Ports), func(p clusterv1.PortStatus) bool { return p.Error == "" })
+
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: sentence(message), ObservedGeneration: f.lb.Generation,
+		})
+	}
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+
+	// The first rung that fails is the reason of Ready.
+	var cause *proofless
+	fail := func(reason, message string) {
+		if cause == nil {
+			cause = &proofless{reason, message}
+		}
+	}
+	if refused {
+		set(clusterv1.ConditionAccepted, no, refusal.Reason, refusal.Message)
+		fail(refusal.Reason, refusal.Message)
+	} else {
+		set(clusterv1.ConditionAccepted, yes, clusterv1.ReasonAccepted, "")
+	}
+	switch {
+	case f.grant.Held:
+		set(clusterv1.ConditionAddressGranted, yes, clusterv1.ReasonAddressGranted, fmt.Sprintf("%s of pool %s", f.grant.Entry.Address, f.grant.Entry.Pool))
+	case refused:
+		set(clusterv1.ConditionAddressGranted, no, clusterv1.ReasonPending, "no address is granted before the LoadBalancer is accepted")
+	default:
+		set(clusterv1.ConditionAddressGranted, no, f.grant.Reason, f.grant.Message)
+		fail(f.grant.Reason, f.grant.Message)
+	}
+	programmed, reason, message := judgeProgrammed(f, ports, failed)
+	switch {
+	case refused:
+		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before the LoadBalancer is accepted")
+	case !f.grant.Held:
+		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before an address is granted")
+	case programmed:
+		set(clusterv1.ConditionProgrammed, yes, reason, message)
+	default:
+		set(clusterv1.ConditionProgrammed, no, reason, message)
+		fail(reason, message)
+	}
+	if cause == nil {
+		set(clusterv1.ConditionReady, yes, clusterv1.ReasonReady, "")
+	} else {
+		set(clusterv1.ConditionReady, no, cause.reason, cause.message)
+	}
+	if reason, message := degraded(f, programmed && !refused, ports, failed); reason != "" {
+		set(clusterv1.ConditionDegraded, yes, reason, message)
+	} else {
+		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")
+	}
+	return s
+}
+
+// proofless is a rung that isn't proven.
+type proofless struct{ reason, message string }
+
+// portStatuses says what became of each port: refused by the spec, or by a proxy.
+func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
+	var out []clusterv1.PortStatus
+	for _, p := range ports {
+		s := clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}
+		if refusal, ok := build.Refusal(f.problems, p); ok {
+			s.Error, s.Message = refusal.Reason, sentence(refusal.Message)
+		} else {
+			for _, x := range f.programmed.Problems {
+				if x.Port == 0 || x.Port == p.Port && x.Protocol == string(s.Protocol) {
+					s.Error, s.Message = x.Reason, sentence(x.Message)
+					break
+				}
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortStatus) (bool, string, string) {
+	p := &f.programmed
+	switch {
+	case f.kept:
+		return true, clusterv1.ReasonProgrammed, ""
+	case len(p.Waiting) > 0:
+		return false, clusterv1.ReasonWaitingForProxies, "waiting for proxies: " + proof.Names(p.Waiting)
+	case len(p.Serving) == 0 && len(p.Starting) > 0:
+		return false, clusterv1.ReasonWaitingForProxies, fmt.Sprintf("the proxies of pool %s are starting", f.pool)
+	case len(p.Serving) == 0 && len(p.Silent) > 0:
+		return false, clusterv1.ReasonNoProxies, fmt.Sprintf("no proxy of pool %s is alive (%d are silent): see to them, or start another", f.pool, len(p.Silent))
+	case len(p.Serving) == 0:
+		return false, clusterv1.ReasonNoProxies, fmt.Sprintf("there is no proxy of pool %s: start one", f.pool)
+	case len(failed) == len(ports):
+		return false, clusterv1.ReasonNotServed, "no port is served: " + portErrors(failed)
+	}
+	return true, clusterv1.ReasonProgrammed, ""
+}
+
+// degraded says what is amiss with a LoadBalancer that is served; empty: nothing.
+func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []clusterv1.PortStatus) (reason, message string) {
+	if !programmed {
+		return "", ""
+	}
+	switch {
+	case len(failed) > 0 && len(failed) == len(ports):
+		return clusterv1.ReasonNotServed, "no port is served everywhere: " + portErrors(failed)
+	case len(failed) > 0:
+		return clusterv1.ReasonPartlyServed, "some ports are not served: " + portErrors(failed)
+	case f.grant.Reason != "":
+		return f.grant.Reason, f.grant.Message
+	case len(f.groups) == 0:
+		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
+	}
+	var fields []string
+	first := ""
+	for _, p := range f.problems {
+		if p.Effect == lb.ServedWithout {
+			first = cmp.Or(first, p.Reason)
+			fields = append(fields, p.Field+": "+p.Message)
+		}
+	}
+	return first, strings.Join(fields, "; ")
+}
+
+func portErrors(failed []clusterv1.PortStatus) string {
+	var out []string
+	for i, p := range failed {
+		if i == 3 {
+			out = append(out, fmt.Sprintf("%d more", len(failed)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s/%d %s (%s)", p.Protocol, p.Port, p.Error, strings.TrimSuffix(p.Message, ".")))
+	}
+	return strings.Join(out, "; ")
+}
+
+// sentence bounds a message and makes it one: a capital letter, a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	if len(s) > 1000 {
+		s = strings.ToValidUTF8(s[:1000], "") + "…"
+	}
+	if c := s[0]; c >= 'a' && c <= 'z' && !strings.ContainsAny(firstWord(s), "./[0123456789") {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	if !strings.HasSuffix(s, ".") && !strings.HasSuffix(s, "…") {
+		s += "."
+	}
+	return s
+}
+
+func firstWord(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	return word
+}
+
+// waits says that a status adds nothing but that live proxies are waited for, which most often is over in a moment.
+func waits(f facts) bool {
+	return f.grant.Held && !f.kept && !f.programmed.Done() && len(f.programmed.Waiting)+len(f.programmed.Starting) > 0
+}

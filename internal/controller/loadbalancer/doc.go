@@ -1,0 +1,14 @@
+// Package loadbalancer turns a LoadBalancer into a grant of the ledger and a
+// status:
+//
+//	LoadBalancer, class, Tenant ─▶ build.Validate ─▶ Accepted
+//	                                   │
+//	              ledger.Keeper.Grant ─┴─▶ AddressGranted
+//	                                   │
+//	   fleet views ─▶ proof.JudgeProgrammed ─▶ Programmed, ports ─▶ describe ─▶ one status write
+//
+// A LoadBalancer that waits for proxies is judged in memory whenever a view
+// changes (pending.go), and reconciled only when its answer does. A status that
+// says no more than "wait for the proxies" is written only if it stays so for a
+// moment, so that the good path costs one Address and one status.
+package loadbalancer

@@ -1,0 +1,99 @@
+package loadbalancer
+
+import (
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// question is what is asked of the proxies about one LoadBalancer.
+type question struct {
+	uid        types.UID
+	generation int64
+	address    string
+	pool       string // of proxies
+	need       proof.Vector
+	since      time.Time
+}
+
+// pending are the LoadBalancers that wait for proxies.
+type pending struct {
+	mu     sync.Mutex
+	byPool map[string]map[ipam.Ref]*asked
+	pools  map[ipam.Ref]string
+}
+
+type asked struct {
+	question
+	answer proof.Programmed
+}
+
+func newPending() *pending {
+	return &pending{byPool: map[string]map[ipam.Ref]*asked{}, pools: map[ipam.Ref]string{}}
+}
+
+// ask notes a question. Where the same was asked before, its need and its time stay: what
+// was resolved first is what is waited for.
+func (p *pending) ask(r ipam.Ref, q question) question {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool, ok := p.pools[r]; ok {
+		old := p.byPool[pool][r]
+		if old.uid == q.uid && old.generation == q.generation && old.address == q.address && old.pool == q.pool {
+			return old.question
+		}
+		p.drop(r)
+	}
+	if p.byPool[q.pool] == nil {
+		p.byPool[q.pool] = map[ipam.Ref]*asked{}
+	}
+	p.byPool[q.pool][r] = &asked{question: q}
+	p.pools[r] = q.pool
+	return q
+}
+
+// answered notes the answer that was acted upon.
+func (p *pending) answered(r ipam.Ref, a proof.Programmed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool, ok := p.pools[r]; ok {
+		p.byPool[pool][r].answer = a
+	}
+}
+
+// forget drops the question about a LoadBalancer.
+func (p *pending) forget(r ipam.Ref) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(r)
+}
+
+func (p *pending) drop(r ipam.Ref) {
+	if pool, ok := p.pools[r]; ok {
+		delete(p.byPool[pool], r)
+		delete(p.pools, r)
+	}
+}
+
+// differing judges all that wait for a pool, and names those whose answer is another than the one acted upon.
+func (p *pending) differing(pool string, proxies []*proof.Proxy) []ipam.Ref {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []ipam.Ref
+	for r, a := range p.byPool[pool] {
+		if next := proof.JudgeProgrammed(r.Namespace, r.Name, a.need, proxies); !next.Equal(&a.answer) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// count is the number of LoadBalancers that wait for proxies.
+func (p *pending) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.pools)
+}

@@ -1,0 +1,286 @@
+package loadbalancer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// moment is how long "waiting for proxies" is left unwritten.
+const moment = time.Second
+
+// Options of a Reconciler.
+type Options struct {
+	Logger *slog.Logger
+	Client client.Client
+	Keeper *ledger.Keeper
+	Fleet  *fleet.Fleet
+	// Versions of classes, Tenants and TargetGroups.
+	Versions *kit.Versions
+	Metrics  *Metrics
+	// Events tells people about transitions of LoadBalancers that no agent made.
+	Events Recorder
+	// Addresses wakes the controller of Addresses.
+	Addresses *kit.Queue
+	Now       func() time.Time
+}
+
+// Recorder writes one event about a LoadBalancer.
+type Recorder interface {
+	Event(lb *clusterv1.LoadBalancer, kind, reason, message string)
+}
+
+// Reconciler reconciles one LoadBalancer at a time, many at once.
+type Reconciler struct {
+	Options
+	Queue   *kit.Queue
+	pending *pending
+}
+
+// New returns a reconciler that hears of changes in the fleet.
+func New(o Options) *Reconciler {
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
+	o.Fleet.Subscribe(r.fleetChanged)
+	return r
+}
+
+// Wake reconciles a LoadBalancer soon.
+func (r *Reconciler) Wake(ref ipam.Ref) { r.Queue.Add(ref.Namespace, ref.Name) }
+
+func (r *Reconciler) fleetChanged(c fleet.Change) {
+	for pool := range c.Pools {
+		for _, ref := range r.pending.differing(pool, r.Fleet.Pool(pool)) {
+			r.Wake(ref)
+		}
+	}
+	for key := range c.LoadBalancers {
+		r.Wake(ipam.Ref{Namespace: key.Namespace, Name: key.Name})
+	}
+}
+
+// Reconcile brings one LoadBalancer as far as it can come.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ref := ipam.Ref{Namespace: req.Namespace, Name: req.Name}
+	l := &clusterv1.LoadBalancer{}
+	if err := r.Client.Get(ctx, req.NamespacedName, l); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, fmt.Errorf("reading LoadBalancer %s: %w", ref, err)
+		}
+		return reconcile.Result{}, r.vanished(ctx, ref)
+	}
+	if l.DeletionTimestamp != nil {
+		return reconcile.Result{}, r.release(ctx, l)
+	}
+	in, err := r.inputs(ctx, l)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.prepare(ctx, l, in); err != nil {
+		return reconcile.Result{}, err
+	}
+	f := facts{lb: l, problems: in.problems(l)}
+	if err := r.targets(ctx, l, in, &f); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.grant(ctx, l, in, &f); err != nil {
+		return reconcile.Result{}, err
+	}
+	asked := r.judge(ctx, l, in, &f)
+	if rest := moment - r.Now().Sub(asked); waits(f) && rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}, nil
+	}
+	return reconcile.Result{}, r.write(ctx, l, f)
+}
+
+// vanished is for a LoadBalancer that is gone: what it held is looked at by the controller of Addresses.
+func (r *Reconciler) vanished(ctx context.Context, ref ipam.Ref) error {
+	r.pending.forget(ref)
+	r.Metrics.forget(ref)
+	r.Keeper.Leave(ref)
+	for _, e := range r.Keeper.HeldBy(ref) {
+		if _, written := r.Keeper.Get(e.Name); written {
+			r.Addresses.Add("", e.Name)
+		} else if err := r.Keeper.Release(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release gives up what a LoadBalancer holds, then lets it go.
+func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) error {
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
+	r.pending.forget(ref)
+	r.Metrics.forget(ref)
+	if err := r.Keeper.Release(ctx, ref); err != nil {
+		return err
+	}
+	if !controllerutil.ContainsFinalizer(l, clusterv1.Finalizer) {
+		return nil
+	}
+	old := l.DeepCopy()
+	controllerutil.RemoveFinalizer(l, clusterv1.Finalizer)
+	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, l, patch, client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of LoadBalancer %s: %w", ref, err)
+	}
+	r.Logger.Info("released", "loadbalancer", ref.String())
+	return nil
+}
+
+// prepare writes what the spec leaves to us, and the finalizer, before anything is granted.
+func (r *Reconciler) prepare(ctx context.Context, l *clusterv1.LoadBalancer, in *inputs) error {
+	old := l.DeepCopy()
+	if l.Spec.ClassName == "" && l.Spec.InfrastructureRef == nil && in.class != nil {
+		l.Spec.ClassName = in.class.Name
+	}
+	controllerutil.AddFinalizer(l, clusterv1.Finalizer)
+	if l.Spec.ClassName == old.Spec.ClassName && len(l.Finalizers) == len(old.Finalizers) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, l, patch, client.FieldOwner(kit.FieldManager)); err != nil {
+		return fmt.Errorf("preparing LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
+	}
+	return nil
+}
+
+// grant asks the ledger. What is not accepted gets nothing new, and keeps what it has.
+func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) error {
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
+	if _, refused := refusedAll(f.problems, f.ports()); refused {
+		r.Keeper.Leave(ref)
+		for _, e := range r.Keeper.HeldBy(ref) {
+			if a, ok := r.Keeper.Get(e.Name); ok && e.Phase == ipam.Granted {
+				f.grant = ledger.Grant{Held: true, Entry: e, Version: a.Version}
+			}
+		}
+		return nil
+	}
+	began := r.Now()
+	grant, err := r.Keeper.Grant(ctx, in.needs(l))
+	if err != nil {
+		r.Metrics.failed("Error")
+		return err
+	}
+	f.grant = grant
+	switch {
+	case grant.Fresh:
+		r.Metrics.granted(r.Now().Sub(began))
+		r.Logger.Info("address granted", "loadbalancer", ref.String(), "address", grant.Entry.Address.String(), "pool", grant.Entry.Pool)
+	case !grant.Held:
+		r.Metrics.failed(grant.Reason)
+	}
+	if grant.Held && l.Annotations[v1alpha1.AnnotationOrigin] == "" && len(l.Spec.Addresses) == 0 {
+		// It travels with the LoadBalancer, so that another hub can grant the same.
+		old := l.DeepCopy()
+		l.Spec.Addresses = []string{grant.Entry.Address.String()}
+		if err := r.Client.Patch(ctx, l, client.MergeFrom(old), client.FieldOwner(kit.FieldManager)); err != nil {
+			return fmt.Errorf("noting the address of LoadBalancer %s: %w", ref, err)
+		}
+	}
+	return nil
+}
+
+// judge asks the proxies, and returns since when.
+func (r *Reconciler) judge(_ context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) time.Time {
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
+	if _, refused := refusedAll(f.problems, f.ports()); refused || !f.grant.Held {
+		r.pending.forget(ref)
+		return time.Time{}
+	}
+	f.pool = f.grant.Entry.ProxyPool
+	if f.kept = kept(l, f.grant); f.kept {
+		r.pending.forget(ref)
+		f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, r.Fleet.Pool(f.pool))
+		return time.Time{}
+	}
+	need := proof.Vector{LoadBalancers: r.Versions.Of(l), Addresses: f.grant.Version, TargetGroups: in.targetGroups}
+	if in.class != nil {
+		need.Classes = r.Versions.Of(in.class)
+	}
+	if in.tenant != nil {
+		need.Tenants = r.Versions.Of(in.tenant)
+	}
+	q := r.pending.ask(ref, question{l.UID, l.Generation, f.grant.Entry.Name, f.pool, need, r.Now()})
+	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, r.Fleet.Pool(f.pool))
+	r.pending.answered(ref, f.programmed)
+	return q.since
+}
+
+// kept says that this generation was once served by all on this address.
+func kept(l *clusterv1.LoadBalancer, g ledger.Grant) bool {
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionProgrammed)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == l.Generation &&
+		slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool { return a.Value == g.Entry.Address.String() })
+}
+
+// write writes the status if it differs.
+func (r *Reconciler) write(ctx context.Context, l *clusterv1.LoadBalancer, f facts) error {
+	next := l.DeepCopy()
+	next.Status = describe(f)
+	wrote, err := kit.PatchStatus(ctx, r.Client, l, next)
+	if err != nil {
+		return fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
+	}
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
+	before, after := readyReason(&l.Status), readyReason(&next.Status)
+	r.Metrics.state(ref, after)
+	if !f.kept && meta.IsStatusConditionTrue(next.Status.Conditions, clusterv1.ConditionProgrammed) {
+		r.pending.forget(ref)
+		if wrote && before != after {
+			r.Metrics.programmed(r.Now().Sub(l.CreationTimestamp.Time))
+		}
+	}
+	if wrote && before != after {
+		r.tell(next, after)
+	}
+	return nil
+}
+
+func readyReason(s *clusterv1.LoadBalancerStatus) string {
+	if c := meta.FindStatusCondition(s.Conditions, clusterv1.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// tell makes an event of a transition, for LoadBalancers whose agent doesn't.
+func (r *Reconciler) tell(l *clusterv1.LoadBalancer, reason string) {
+	if l.Annotations[v1alpha1.AnnotationOrigin] != "" || r.Events == nil {
+		return
+	}
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionReady)
+	kind, message := "Warning", c.Message
+	if c.Status == metav1.ConditionTrue {
+		kind, message = "Normal", fmt.Sprintf("Served on %s.", l.Status.Addresses[0].Value)
+	}
+	r.Events.Event(l, kind, reason, message)
+}
+
+// parseAddresses reads wanted addresses; what is none is left out, the schema refuses it.
+func parseAddresses(wanted []string) []netip.Addr {
+	var out []netip.Addr
+	for _, s := range wanted {
+		if a, err := netip.ParseAddr(s); err == nil {
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
+}

@@ -1,0 +1,5 @@
+// Package pool turns AddressPools into the ledger's pools, and the ledger's
+// sums into their status: free, granted, releasing, which older pool keeps an
+// overlap, and which silent proxy blocks a release. Sums are written at most
+// once a second.
+package pool

@@ -1,0 +1,109 @@
+package targetgroup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/proof"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Pause is the least time between a report and the status that it changes.
+const Pause = time.Second
+
+// Reconciler reconciles TargetGroups.
+type Reconciler struct {
+	Client   client.Client
+	Fleet    *fleet.Fleet
+	Versions *kit.Versions
+	Queue    *kit.Queue
+	Now      func() time.Time
+}
+
+// FleetChanged writes the groups that proxies reported on soon.
+func (r *Reconciler) FleetChanged(c fleet.Change) {
+	for key := range c.TargetGroups {
+		r.Queue.AddAfter(key.Namespace, key.Name, Pause)
+	}
+}
+
+// Reconcile writes one group's status.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	g := &v1alpha1.TargetGroup{}
+	if err := r.Client.Get(ctx, req.NamespacedName, g); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if g.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	tenant, err := kit.TenantOf(ctx, r.Client, g.Namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	proxies, err := r.proxies(ctx, g)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	next := g.DeepCopy()
+	next.Status = describe(facts{group: g, tenant: tenant, version: r.Versions.Of(g), proxies: proxies, now: metav1.NewTime(r.Now())})
+	if _, err := kit.PatchStatus(ctx, r.Client, g, next); err != nil {
+		return reconcile.Result{}, fmt.Errorf("TargetGroup %s: %w", req, err)
+	}
+	for _, m := range next.Status.Targets {
+		if m.State == draining {
+			// A proxy that says no more than how far it has come is heard with its next Lease.
+			return reconcile.Result{RequeueAfter: 10 * time.Second}, nil
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// proxies are those of the pools of all classes whose LoadBalancers send to the group, sorted by name.
+func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.Proxy, error) {
+	list := &clusterv1.LoadBalancerList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(g.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the LoadBalancers of namespace %s: %w", g.Namespace, err)
+	}
+	classes := map[string]struct{}{}
+	for i := range list.Items {
+		l := &list.Items[i]
+		if _, known := classes[l.Spec.ClassName]; known || l.Spec.ClassName == "" {
+			continue
+		}
+		if s, err := build.Selector(l); err == nil && s.Matches(labels.Set(g.Labels)) {
+			classes[l.Spec.ClassName] = struct{}{}
+		}
+	}
+	pools := map[string]struct{}{}
+	var out []*proof.Proxy
+	for name := range classes {
+		class := &v1alpha1.LoadBalancerClass{}
+		if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
+			if client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("reading class %s: %w", name, err)
+			}
+			continue
+		}
+		if class.Spec.Proxy == nil {
+			continue
+		}
+		if _, known := pools[class.Spec.Proxy.Pool]; !known {
+			pools[class.Spec.Proxy.Pool] = struct{}{}
+			out = append(out, r.Fleet.Pool(class.Spec.Proxy.Pool)...)
+		}
+	}
+	slices.SortFunc(out, func(a, b *proof.Proxy) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}

@@ -1,0 +1,97 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// facts are all that a Tenant's status is made from.
+type facts struct {
+	tenant *v1alpha1.Tenant
+	// owned: the namespace is the Tenant's; terminating: it is being deleted.
+	owned, terminating bool
+	// lease of the agent; nil: it never came. silent: no renewal was seen in time.
+	lease  *coordinationv1.Lease
+	silent bool
+	usage  v1alpha1.TenantUsage
+}
+
+func (r *Reconciler) lease(ctx context.Context, t *v1alpha1.Tenant) (*coordinationv1.Lease, error) {
+	l := &coordinationv1.Lease{}
+	switch err := r.Client.Get(ctx, types.NamespacedName{Namespace: t.NamespaceName(), Name: v1alpha1.AgentLease}, l); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the agent's lease of Tenant %s: %w", t.Name, err)
+	}
+	return l, nil
+}
+
+func describe(f facts) v1alpha1.TenantStatus {
+	s := *f.tenant.Status.DeepCopy()
+	s.Usage = &f.usage
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: f.tenant.Generation})
+	}
+	switch namespace := f.tenant.NamespaceName(); {
+	case f.terminating:
+		set(v1alpha1.ConditionReady, metav1.ConditionFalse, clusterv1.ReasonDeleting, fmt.Sprintf("Namespace %s is being deleted: once it is gone, it is made anew.", namespace))
+	case !f.owned:
+		set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNamespaceTaken,
+			fmt.Sprintf("Namespace %s exists and belongs to somebody else: choose another in a new Tenant, or hand it over with the label %s=%s.", namespace, v1alpha1.LabelTenant, f.tenant.Name))
+	case f.tenant.Spec.Suspend:
+		set(v1alpha1.ConditionReady, metav1.ConditionFalse, clusterv1.ReasonSuspended, "The Tenant is suspended, nothing of it is served: set suspend to false to lift that.")
+	default:
+		var notes []string
+		for _, p := range build.ValidateTenant(f.tenant) {
+			notes = append(notes, p.Field+": "+p.Message)
+		}
+		set(v1alpha1.ConditionReady, metav1.ConditionTrue, clusterv1.ReasonReady, strings.Join(notes, "; "))
+	}
+	if !f.owned {
+		return s
+	}
+	if f.lease == nil {
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, "No agent has come yet: start one with the Tenant's kubeconfig.")
+		return s
+	}
+	uid := f.lease.Annotations[v1alpha1.AnnotationClusterUID]
+	if s.ClusterUID == "" {
+		s.ClusterUID = uid
+	}
+	if v := f.lease.Annotations[annotationVersion]; v != "" && uid == s.ClusterUID {
+		s.AgentVersion = v
+	}
+	switch {
+	case uid != s.ClusterUID:
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster,
+			fmt.Sprintf("The agent of another cluster (%s) uses this Tenant's identity, which is bound to cluster %s: give it a Tenant of its own.", uid, s.ClusterUID))
+	case f.silent:
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentSilent, "The agent has not renewed its Lease for a while: see to it. What it made is served on.")
+	default:
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionTrue, v1alpha1.ReasonAgentConnected, "")
+	}
+	return s
+}
+
+// annotationVersion on an agent's Lease is its version.
+const annotationVersion = "fairlead.dev/version"
+
+func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {
+	s := *t.Status.DeepCopy()
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonDeleting, ObservedGeneration: t.Generation,
+		Message: fmt.Sprintf("%d LoadBalancers and %d addresses are still to be released. Where that lasts, the address pools say which proxy holds them up.", loadBalancers, addresses),
+	})
+	return s
+}

@@ -1,0 +1,287 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Pause is the least time between two writes of one Tenant's usage.
+const Pause = time.Second
+
+// Options of a Reconciler.
+type Options struct {
+	Logger *slog.Logger
+	// Client reads the cache and writes; Reader reads from the API server itself.
+	Client client.Client
+	Reader client.Reader
+	Keeper *ledger.Keeper
+	Now    func() time.Time
+}
+
+// Reconciler reconciles Tenants.
+type Reconciler struct {
+	Options
+	Queue *kit.Queue
+
+	mu     sync.Mutex
+	agents map[types.UID]sighting // by the Tenant's UID
+}
+
+type sighting struct {
+	renewal string
+	seen    time.Time
+}
+
+// New returns a reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sighting{}}
+}
+
+// NamespaceChanged writes the usage of a namespace's Tenant soon.
+func (r *Reconciler) NamespaceChanged(ctx context.Context, namespace string) {
+	if t, err := kit.TenantOf(ctx, r.Client, namespace); err == nil && t != nil {
+		r.Queue.AddAfter("", t.Name, Pause)
+	}
+}
+
+// Reconcile brings one Tenant as far as it can come.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	t := &v1alpha1.Tenant{}
+	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	namespace, err := r.namespace(ctx, t)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	owned := namespace != nil && namespace.Labels[v1alpha1.LabelTenant] == t.Name
+	if t.DeletionTimestamp != nil {
+		return reconcile.Result{}, r.delete(ctx, t, namespace, owned)
+	}
+	if !controllerutil.ContainsFinalizer(t, Finalizer) {
+		old := t.DeepCopy()
+		controllerutil.AddFinalizer(t, Finalizer)
+		if err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
+			return reconcile.Result{}, fmt.Errorf("preparing Tenant %s: %w", t.Name, err)
+		}
+	}
+	f := facts{tenant: t, owned: owned}
+	switch {
+	case namespace == nil:
+		made := namespaceOf(t)
+		switch err := r.Client.Create(ctx, made, client.FieldOwner(kit.FieldManager)); {
+		case apierrors.IsAlreadyExists(err):
+			return reconcile.Result{}, fmt.Errorf("making namespace %s: it is there now, looking again: %w", made.Name, err)
+		case err != nil:
+			return reconcile.Result{}, fmt.Errorf("making namespace %s: %w", made.Name, err)
+		}
+		f.owned = true
+		r.Logger.Info("namespace made", "tenant", t.Name, "namespace", made.Name)
+	case namespace.DeletionTimestamp != nil:
+		f.terminating = true
+	}
+	if f.owned && !f.terminating {
+		if err := r.identity(ctx, t); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	again, err := r.agent(ctx, t, &f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.usage(ctx, t, &f); err != nil {
+		return reconcile.Result{}, err
+	}
+	next := t.DeepCopy()
+	next.Status = describe(f)
+	if _, err := kit.PatchStatus(ctx, r.Client, t, next); err != nil {
+		return reconcile.Result{}, fmt.Errorf("Tenant %s: %w", t.Name, err)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// namespace reads the Tenant's namespace; nil: there is none.
+func (r *Reconciler) namespace(ctx context.Context, t *v1alpha1.Tenant) (*metav1.PartialObjectMetadata, error) {
+	n := &metav1.PartialObjectMetadata{}
+	n.SetGroupVersionKind(kit.NamespaceKind)
+	switch err := r.Client.Get(ctx, types.NamespacedName{Name: t.NamespaceName()}, n); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading namespace %s: %w", t.NamespaceName(), err)
+	}
+	return n, nil
+}
+
+// identity makes the agent's ServiceAccount and its rights as they should be.
+func (r *Reconciler) identity(ctx context.Context, t *v1alpha1.Tenant) error {
+	account := serviceAccount(t)
+	if err := ensure(ctx, r.Client, account, &corev1.ServiceAccount{}, func(have *corev1.ServiceAccount) bool { return true }, nil); err != nil {
+		return err
+	}
+	binding := roleBinding(t)
+	if err := ensure(ctx, r.Client, binding, &rbacv1.RoleBinding{}, func(have *rbacv1.RoleBinding) bool {
+		return equality.Semantic.DeepEqual(have.Subjects, binding.Subjects) && have.RoleRef == binding.RoleRef
+	}, func(have *rbacv1.RoleBinding) { have.Subjects = binding.Subjects }); err != nil {
+		return err
+	}
+	role := clusterRole(t)
+	if err := ensure(ctx, r.Client, role, &rbacv1.ClusterRole{}, func(have *rbacv1.ClusterRole) bool {
+		return equality.Semantic.DeepEqual(have.Rules, role.Rules)
+	}, func(have *rbacv1.ClusterRole) { have.Rules = role.Rules }); err != nil {
+		return err
+	}
+	clusterBinding := clusterRoleBinding(t)
+	return ensure(ctx, r.Client, clusterBinding, &rbacv1.ClusterRoleBinding{}, func(have *rbacv1.ClusterRoleBinding) bool {
+		return equality.Semantic.DeepEqual(have.Subjects, clusterBinding.Subjects) && have.RoleRef == clusterBinding.RoleRef
+	}, func(have *rbacv1.ClusterRoleBinding) { have.Subjects = clusterBinding.Subjects })
+}
+
+// ensure creates want, or mends what is there. The cache knows only what carries the Tenant's label.
+func ensure[T client.Object](ctx context.Context, c client.Client, want, have T, right func(T) bool, mend func(T)) error {
+	key := client.ObjectKeyFromObject(want)
+	switch err := c.Get(ctx, key, have); {
+	case apierrors.IsNotFound(err):
+		if err := c.Create(ctx, want, client.FieldOwner(kit.FieldManager)); err != nil {
+			return fmt.Errorf("making %T %s: %w", want, key, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading %T %s: %w", want, key, err)
+	}
+	if right(have) {
+		return nil
+	}
+	old, ok := have.DeepCopyObject().(T)
+	if !ok {
+		return fmt.Errorf("copying %T %s", want, key)
+	}
+	mend(have)
+	if err := c.Patch(ctx, have, client.MergeFrom(old), client.FieldOwner(kit.FieldManager)); err != nil {
+		return fmt.Errorf("mending %T %s: %w", want, key, err)
+	}
+	return nil
+}
+
+// usage sums what the Tenant has.
+func (r *Reconciler) usage(ctx context.Context, t *v1alpha1.Tenant, f *facts) error {
+	u := r.Keeper.UsageOf(t.NamespaceName())
+	f.usage = v1alpha1.TenantUsage{LoadBalancers: int32(u.LoadBalancers), Addresses: int32(u.Addresses), Ports: int32(u.Ports)}
+	groups := &v1alpha1.TargetGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the TargetGroups of Tenant %s: %w", t.Name, err)
+	}
+	seen := map[string]struct{}{}
+	for i := range groups.Items {
+		for _, target := range groups.Items[i].Spec.Targets {
+			seen[target.UID] = struct{}{}
+		}
+	}
+	f.usage.Targets = int32(len(seen))
+	return nil
+}
+
+// delete releases everything, then lets the namespace, if it was made for the Tenant, and the Tenant go.
+func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant, namespace *metav1.PartialObjectMetadata, owned bool) error {
+	if !controllerutil.ContainsFinalizer(t, Finalizer) {
+		return nil
+	}
+	if owned {
+		list := &clusterv1.LoadBalancerList{}
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace.Name), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing the LoadBalancers of Tenant %s: %w", t.Name, err)
+		}
+		// The agent goes first: it would make its LoadBalancers anew.
+		for _, o := range []client.Object{roleBinding(t), clusterRoleBinding(t), clusterRole(t)} {
+			if err := r.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting %T %s: %w", o, o.GetName(), err)
+			}
+		}
+		for i := range list.Items {
+			if l := &list.Items[i]; l.DeletionTimestamp == nil {
+				if err := r.Client.Delete(ctx, l.DeepCopy(), client.Preconditions{UID: &l.UID}); client.IgnoreNotFound(err) != nil {
+					return fmt.Errorf("deleting LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
+				}
+			}
+		}
+		if held := r.Keeper.UsageOf(namespace.Name).Addresses; len(list.Items) > 0 || held > 0 {
+			return r.deleting(ctx, t, len(list.Items), held)
+		}
+		if namespace.Annotations[annotationMade] != "" {
+			uid := namespace.UID
+			gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}}
+			if err := r.Client.Delete(ctx, gone, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting namespace %s: %w", namespace.Name, err)
+			}
+		} else if err := r.Client.Delete(ctx, serviceAccount(t)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the agent's identity of Tenant %s: %w", t.Name, err)
+		}
+	}
+	old := t.DeepCopy()
+	controllerutil.RemoveFinalizer(t, Finalizer)
+	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, t, patch, client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("letting Tenant %s go: %w", t.Name, err)
+	}
+	r.mu.Lock()
+	delete(r.agents, t.UID)
+	r.mu.Unlock()
+	r.Logger.Info("tenant gone", "tenant", t.Name)
+	return nil
+}
+
+// deleting says what the deletion waits for.
+func (r *Reconciler) deleting(ctx context.Context, t *v1alpha1.Tenant, loadBalancers, addresses int) error {
+	next := t.DeepCopy()
+	next.Status = describeDeleting(t, loadBalancers, addresses)
+	if _, err := kit.PatchStatus(ctx, r.Client, t, next); err != nil {
+		return fmt.Errorf("Tenant %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// agent looks at the agent's Lease, and says when to look again.
+func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant, f *facts) (time.Duration, error) {
+	lease, err := r.lease(ctx, t)
+	if err != nil || lease == nil {
+		r.mu.Lock()
+		delete(r.agents, t.UID)
+		r.mu.Unlock()
+		return 0, err
+	}
+	renewal := ""
+	if lease.Spec.RenewTime != nil {
+		renewal = lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+	}
+	r.mu.Lock()
+	s, ok := r.agents[t.UID]
+	if !ok || s.renewal != renewal {
+		s = sighting{renewal, r.Now()}
+		r.agents[t.UID] = s
+	}
+	r.mu.Unlock()
+	f.lease = lease
+	left := silence - r.Now().Sub(s.seen)
+	f.silent = left <= 0
+	return max(left, 0), nil
+}
+
+// silence is how long an agent may go without a renewal: it renews every minute.
+const silence = 150 * time.Second
