@@ -163,7 +163,7 @@ func weight(s v1alpha1.ReportedState) int {
 
 func refused(s *served, in func(string) *content) {
 	add := func(p lb.Problem) {
-		if p.Object.Kind != "LoadBalancer" {
+		if p.Object.Kind != lb.KindLoadBalancer || p.Effect != lb.Refused {
 			return
 		}
 		c := in(p.Object.Namespace)
@@ -181,10 +181,8 @@ func refused(s *served, in func(string) *content) {
 		add(p)
 	}
 	for _, t := range s.Program.Tenants {
-		for _, p := range t.Problems {
-			if s.Own != nil && s.Own(p) {
-				add(p)
-			}
+		for _, p := range t.Refused {
+			add(p)
 		}
 	}
 }

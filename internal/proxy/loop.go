@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +29,6 @@ type loop struct {
 	ready *atomic.Bool
 
 	builder Builder
-	checks  *checkRecord
 	watched *watched
 	probes  probes
 	filed   *lb.Program
@@ -59,10 +57,9 @@ type loop struct {
 
 func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready *atomic.Bool) *loop {
 	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool)}
-	l.checks = &checkRecord{of: o.Dataplane.Check}
-	l.builder = o.NewBuilder(l.checks.check)
+	l.builder = o.NewBuilder()
 	if g != nil {
-		b := o.NewBuilder(l.checks.check)
+		b := o.NewBuilder()
 		for r := range resources {
 			for _, obj := range g.Objects[r] {
 				b.Set(obj)
@@ -71,26 +68,6 @@ func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready
 		l.filed = b.Program()
 	}
 	return l
-}
-
-// checkRecord remembers what the data plane's check said, to tell it from what
-// everybody can see in the hub's objects.
-type checkRecord struct {
-	of   func(*lb.Snapshot) []lb.Problem
-	said sync.Map // lb.Problem → struct{}
-}
-
-func (c *checkRecord) check(s *lb.Snapshot) []lb.Problem {
-	ps := c.of(s)
-	for _, p := range ps {
-		c.said.Store(p, struct{}{})
-	}
-	return ps
-}
-
-func (c *checkRecord) saidSo(p lb.Problem) bool {
-	_, ok := c.said.Load(p)
-	return ok
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -137,7 +114,7 @@ func (l *loop) turn(ctx context.Context) {
 	if base == nil {
 		return
 	}
-	state := &served{FromHub: l.fromHub, Fence: own.Fence, Own: l.checks.saidSo}
+	state := &served{FromHub: l.fromHub, Fence: own.Fence}
 	p := post{state: state, health: l.healthDirty}
 	if l.fromHub {
 		state.Versions = l.versions
@@ -158,6 +135,9 @@ func (l *loop) turn(ctx context.Context) {
 				return
 			}
 			l.observeDirty = true
+			if structural(&changes) {
+				l.builder.SetLastGood(&next)
+			}
 		}
 		p.urgent = turned || structural(&changes) || l.touches(&next) || !slices.Equal(state.Refused, l.state.Refused)
 		p.removal = turned || removes(&changes)
@@ -188,7 +168,10 @@ func (l *loop) takeIn() {
 	d := l.inbox.take()
 	for _, c := range d.Changes {
 		if c.Object == nil {
-			l.builder.Delete(c.Resource, c.Key)
+			gone := c.Resource.newObject()
+			gone.SetNamespace(c.Key.Namespace)
+			gone.SetName(c.Key.Name)
+			l.builder.Delete(gone)
 		} else {
 			l.builder.Set(c.Object)
 		}

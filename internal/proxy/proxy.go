@@ -13,15 +13,18 @@ import (
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Builder turns objects into a Program, step by step. One goroutine uses it.
+// Builder turns objects into a Program, step by step. One goroutine uses it. (*build.Builder)
 type Builder interface {
 	// Set takes an object that is new or different. It is not changed by anybody afterwards.
-	Set(Object)
-	// Delete forgets an object.
-	Delete(Resource, Key)
-	// Program is built from everything that was set; its Health is nil.
+	Set(metav1.Object)
+	// Delete forgets an object; its type, namespace and name are all that is looked at.
+	Delete(metav1.Object)
+	// SetLastGood takes what is served now.
+	SetLastGood(*lb.Program)
+	// Program is built from everything that was set; its Health is nil. Same pointer: nothing changed.
 	Program() *lb.Program
 }
 
@@ -47,8 +50,8 @@ type Options struct {
 
 	Hub    Hub
 	Source Source
-	// NewBuilder makes an empty Builder. check is the data plane's.
-	NewBuilder func(check func(*lb.Snapshot) []lb.Problem) Builder
+	// NewBuilder makes an empty Builder for Pool and Dataplane.
+	NewBuilder func() Builder
 	Dataplane  dataplane.Dataplane
 	Checker    Checker
 	// Explain says why a probe fails, in words for people; "" where it doesn't know.

@@ -115,6 +115,7 @@ func (r *reporter) step(ctx context.Context) time.Time {
 		if r.failures == 1 {
 			r.log.Warn("hub can't be told", "err", err)
 		}
+		r.log.Debug("hub still can't be told", "err", err, "failures", r.failures)
 		r.o.Metrics.write("failed", "any")
 		r.reports.reread = true
 		pause := min(50*time.Millisecond<<min(r.failures, 6), 2*time.Second)

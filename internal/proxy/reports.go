@@ -37,6 +37,8 @@ type reports struct {
 	version string
 	// unsaid: something was written that status doesn't cover yet.
 	unsaid bool
+	// proved: what was written is waited for.
+	proved bool
 	// reread: the hub may have lost something.
 	reread     bool
 	exceptions *exceptions
@@ -78,6 +80,7 @@ type task struct {
 	namespace string
 	want      *content
 	have      *report
+	news      difference
 	// Results.
 	object *v1alpha1.ProxyReport
 	absent bool
@@ -176,7 +179,7 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 	if at.After(now) {
 		return nil, at
 	}
-	return &task{namespace: ns, want: want, have: have}, time.Time{}
+	return &task{namespace: ns, want: want, have: have, news: have.content.differs(want)}, time.Time{}
 }
 
 func (r *reporter) writeAll(ctx context.Context, tasks []*task) {
@@ -274,6 +277,7 @@ func (r *reporter) settle(t *task, now time.Time) error {
 	if t.object != nil {
 		r.o.Metrics.write("written", "report")
 		s.unsaid = true
+		s.proved = s.proved || t.news == proof
 		if newer(t.object.ResourceVersion, s.version) {
 			s.version = t.object.ResourceVersion
 		}

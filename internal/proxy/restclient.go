@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// writeTimeout bounds one request that is no watch.
+// writeTimeout bounds one request that is no watch. No request is repeated by
+// the client library, which waits whole seconds: callers do that in their own time.
 const writeTimeout = 5 * time.Second
 
 // Client is the hub as an API server: a Hub and a Source.
@@ -62,7 +63,7 @@ func do[T any, P interface {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	out := P(new(T))
-	if err := r.Do(ctx).Into(out); err != nil {
+	if err := r.MaxRetries(0).Do(ctx).Into(out); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -128,7 +129,7 @@ func (c *Client) UpdateReport(ctx context.Context, r *v1alpha1.ProxyReport) (*v1
 func (c *Client) DeleteReport(ctx context.Context, namespace, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return c.fairlead.Delete().Resource("proxyreports").Namespace(namespace).Name(name).Do(ctx).Error()
+	return c.fairlead.Delete().Resource("proxyreports").Namespace(namespace).Name(name).MaxRetries(0).Do(ctx).Error()
 }
 
 func (c *Client) GetLease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {

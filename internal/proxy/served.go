@@ -20,8 +20,6 @@ type served struct {
 	Program *lb.Program
 	// Refused by the data plane, at Apply.
 	Refused []lb.Problem
-	// Own holds the Problems that data plane checks put into the Program.
-	Own func(lb.Problem) bool
 	// Observation was made after Apply.
 	Observation dataplane.Observation
 	// Draining are the TargetGroups with a target that is to be drained.

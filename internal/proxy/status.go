@@ -147,7 +147,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 	if old := &s.object.Status; old.Frontends != next.Frontends || old.Phase != next.Phase || r.reports.unsaid || !sameConditions(old.Conditions, next.Conditions) {
 		s.lazy(now)
 	}
-	if !slices.Equal(s.object.Status.Held, next.Held) {
+	if r.reports.proved || !slices.Equal(s.object.Status.Held, next.Held) {
 		s.urgent = true
 	}
 	due := time.Time{}
@@ -176,7 +176,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 			if s.other != "" {
 				s.claimAt = now.Add(s.claimPause)
 			}
-			r.reports.unsaid = false
+			r.reports.unsaid, r.reports.proved = false, false
 			r.publish(next.Through)
 			r.own.Set(px, px.ResourceVersion)
 			r.o.Metrics.write("written", "status")

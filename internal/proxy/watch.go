@@ -79,7 +79,7 @@ type listWatch struct {
 
 func (l *listWatch) request(o metav1.ListOptions) *rest.Request {
 	o.FieldSelector = l.fields
-	return l.client.Get().Resource(l.resource).VersionedParams(&o, l.parameters)
+	return l.client.Get().Resource(l.resource).VersionedParams(&o, l.parameters).MaxRetries(0)
 }
 
 func (l *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
