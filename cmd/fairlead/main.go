@@ -35,6 +35,6 @@ func newRootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&log.Format, "log-format", "text", "how processes log: text or json")
 	root.PersistentFlags().StringVar(&log.Level, "log-level", "info", "what processes log: debug, info, warn or error")
-	root.AddCommand(newDemoCommand())
+	root.AddCommand(newDemoCommand(), newManagerCommand(log), newProxyCommand(log))
 	return root
 }

@@ -130,6 +130,9 @@ func (r *Reconciler) release(ctx context.Context, a ledger.Address) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
+// Forget drops what is remembered of an Address that is gone.
+func (r *Reconciler) Forget(a *v1alpha1.Address) { r.forget(a.UID) }
+
 func (r *Reconciler) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -249,6 +249,17 @@ func (k *Keeper) Get(name string) (Address, bool) {
 	return Address{}, false
 }
 
+// Names returns the names of all Addresses.
+func (k *Keeper) Names() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]string, 0, len(k.objects))
+	for name := range k.objects {
+		out = append(out, name)
+	}
+	return out
+}
+
 // Releasing returns the Addresses of a pool of proxies that are being released.
 func (k *Keeper) Releasing(proxyPool string) []Address {
 	return k.filter(func(a *v1alpha1.Address) bool {

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"fairlead.dev/fairlead/internal/app"
+	"fairlead.dev/fairlead/internal/controller"
+	"github.com/spf13/cobra"
+)
+
+func newManagerCommand(log *app.LogOptions) *cobra.Command {
+	o := app.ManagerOptions{LeaderElection: app.DefaultLeaderElection()}
+	c := &cobra.Command{
+		Use:   "manager",
+		Short: "Grant addresses and judge what is served, in the hub",
+		Long: `Runs the hub's controllers: Tenants, classes, address pools, the ledger, LoadBalancers and TargetGroups.
+
+Several may run: one leads, by the Lease fairlead-manager in the namespace fairlead-system, which must exist. The others know
+as much and take over within seconds. Nothing that is served needs a manager; what is new waits for one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := app.NewLogger(os.Stderr, *log)
+			if err != nil {
+				return err
+			}
+			o.Logger = logger
+			return app.RunManager(cmd.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
+	f.StringVar(&o.Context, "context", "", "context of the kubeconfig")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
+	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
+	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several managers lead")
+	f.DurationVar(&o.LeaderElection.LeaseDuration, "leader-elect-lease-duration", o.LeaderElection.LeaseDuration, "how long a leader that is silent stays one")
+	f.DurationVar(&o.LeaderElection.RenewDeadline, "leader-elect-renew-deadline", o.LeaderElection.RenewDeadline, "how long a leader tries to renew before it steps down")
+	f.DurationVar(&o.LeaderElection.RetryPeriod, "leader-elect-retry-period", o.LeaderElection.RetryPeriod, "time between two tries")
+	f.StringSliceVar(&o.Controllers, "controllers", controller.All(), "which to run: "+strings.Join(controller.All(), ", "))
+	return c
+}

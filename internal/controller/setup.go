@@ -1,0 +1,176 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/address"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/controller/loadbalancer"
+	"fairlead.dev/fairlead/internal/controller/pool"
+	"fairlead.dev/fairlead/internal/controller/targetgroup"
+	"fairlead.dev/fairlead/internal/controller/tenant"
+	"fairlead.dev/fairlead/internal/proof"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Names of the controllers, as --controllers takes them.
+const (
+	Tenants       = "tenant"
+	Classes       = "class"
+	Pools         = "pool"
+	LoadBalancers = "loadbalancer" // with the Addresses that it grants and frees
+	TargetGroups  = "targetgroup"
+)
+
+// All names all controllers.
+func All() []string { return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups} }
+
+// atOnce is how many LoadBalancers are reconciled at once: each waits for the API server most of the time.
+const atOnce = 32
+
+// Options of the controllers.
+type Options struct {
+	Logger *slog.Logger
+	// Controllers to run, of All.
+	Controllers []string
+	// Watcher lists and watches ProxyReports.
+	Watcher client.WithWatch
+	// Metrics are registered here.
+	Metrics prometheus.Registerer
+}
+
+// Setup adds the controllers to a manager.
+func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
+	for _, name := range o.Controllers {
+		if !slices.Contains(All(), name) {
+			return fmt.Errorf("controller %q: there are %s", name, strings.Join(All(), ", "))
+		}
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Tenant{}, kit.TenantByNamespace, func(obj client.Object) []string {
+		if t, ok := obj.(*v1alpha1.Tenant); ok {
+			return []string{t.NamespaceName()}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing tenants: %w", err)
+	}
+	w := &wiring{Options: o, mgr: mgr, versions: kit.NewVersions()}
+	w.fleet = fleet.New(fleet.Options{Logger: o.Logger.With("part", "fleet"), Now: time.Now, Lease: w.readLease})
+	w.runner = w.fleet.Runner(fleet.Source{Cache: mgr.GetCache(), Watcher: o.Watcher})
+	if err := mgr.Add(w.runner); err != nil {
+		return fmt.Errorf("adding the fleet: %w", err)
+	}
+	w.keeper = ledger.New(ledger.Options{
+		Logger: o.Logger.With("part", "ledger"), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
+		Settled: w.settled, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Changed: w.sumsChanged,
+	})
+	recorder := mgr.GetEventRecorder("fairlead-manager")
+	w.addresses = address.New(address.Options{
+		Logger: o.Logger.With("controller", "address"), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
+		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Now: time.Now,
+	})
+	w.loadBalancers = loadbalancer.New(loadbalancer.Options{
+		Logger: o.Logger.With("controller", LoadBalancers), Client: mgr.GetClient(), Keeper: w.keeper, Fleet: w.fleet, Versions: w.versions,
+		Metrics: loadbalancer.NewMetrics(o.Metrics), Events: loadBalancerEvents{recorder}, Addresses: w.addresses.Queue, Now: time.Now,
+	})
+	w.pools = &pool.Reconciler{Client: mgr.GetClient(), Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: poolEvents{recorder}}
+	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
+	w.groups = &targetgroup.Reconciler{Client: mgr.GetClient(), Fleet: w.fleet, Versions: w.versions, Queue: &kit.Queue{}, Now: time.Now}
+	w.fleet.Subscribe(w.pools.FleetChanged)
+	w.fleet.Subscribe(w.groups.FleetChanged)
+	o.Metrics.MustRegister(poolCollector{w.pools, w.keeper})
+	if err := w.remember(ctx); err != nil {
+		return err
+	}
+	for name, add := range map[string]func() error{
+		Tenants: w.addTenants, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups,
+	} {
+		if !slices.Contains(o.Controllers, name) {
+			continue
+		}
+		if err := add(); err != nil {
+			return fmt.Errorf("adding controller %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// wiring is what the controllers share.
+type wiring struct {
+	Options
+	mgr      manager.Manager
+	versions *kit.Versions
+	fleet    *fleet.Fleet
+	runner   *fleet.Runner
+	keeper   *ledger.Keeper
+	synced   []func() bool
+
+	addresses     *address.Reconciler
+	loadBalancers *loadbalancer.Reconciler
+	pools         *pool.Reconciler
+	tenants       *tenant.Reconciler
+	groups        *targetgroup.Reconciler
+}
+
+func (w *wiring) readLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	l := &coordinationv1.Lease{}
+	return l, w.mgr.GetAPIReader().Get(ctx, types.NamespacedName{Namespace: v1alpha1.SystemNamespace, Name: name}, l)
+}
+
+// settled says whether every proxy that may serve has applied the Addresses up to a version.
+func (w *wiring) settled(proxyPool string, addresses proof.Version) bool {
+	for _, p := range w.fleet.Pool(proxyPool) {
+		if !p.Out && (!p.Reported || p.Through.Addresses < addresses) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *wiring) sumsChanged(pools, namespaces []string) {
+	for _, p := range pools {
+		w.pools.Changed(p)
+	}
+	for _, n := range namespaces {
+		w.tenants.NamespaceChanged(context.Background(), n)
+	}
+}
+
+// new makes a controller whose workers start once all memory is complete.
+func (w *wiring) new(name string, r reconcile.Reconciler, workers int) (ctrlcontroller.Controller, error) {
+	yes := true
+	return ctrlcontroller.New(name, w.mgr, ctrlcontroller.Options{
+		Reconciler: r, MaxConcurrentReconciles: workers, CacheSyncTimeout: 10 * time.Minute,
+		SkipNameValidation: &yes, // one process may run several managers
+	})
+}
+
+type loadBalancerEvents struct{ events.EventRecorder }
+
+// Event writes one.
+func (e loadBalancerEvents) Event(l *clusterv1.LoadBalancer, kind, reason, message string) {
+	e.Eventf(l, nil, kind, reason, "Reconcile", "%s", message)
+}
+
+type poolEvents struct{ events.EventRecorder }
+
+// Event writes one.
+func (e poolEvents) Event(p *v1alpha1.AddressPool, kind, reason, message string) {
+	e.Eventf(p, nil, kind, reason, "Release", "%s", message)
+}
