@@ -75,7 +75,11 @@ func Check(ctx context.Context, o Options) error {
 	}
 	began := time.Now()
 	say := (&screen{out: o.Out}).say
-	f, err := fleet.Start(ctx, o.fleet(say))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	options := o.fleet(say)
+	options.Died = func(what string) { cancel(errors.New(what)) }
+	f, err := fleet.Start(ctx, options)
 	keep := true
 	defer func() { end(f, o.Keep || keep, say) }()
 	if err != nil {
@@ -86,8 +90,8 @@ func Check(ctx context.Context, o Options) error {
 	for i, step := range selected {
 		began := time.Now()
 		measured, err := step.run(ctx, s)
-		if deaths := f.TakeDeaths(); err == nil && len(deaths) > 0 {
-			err = fmt.Errorf("a program died unasked: %s", strings.Join(deaths, "; "))
+		if err == nil {
+			err = context.Cause(ctx)
 		}
 		took := time.Since(began).Round(100 * time.Millisecond)
 		if err != nil {

@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/config/crd"
 	"fairlead.dev/fairlead/internal/testkit"
 )
 
@@ -37,6 +37,8 @@ type Options struct {
 	Audit bool
 	// Say is told of the progress, and of programs that died; it may be called from any goroutine.
 	Say func(format string, args ...any)
+	// Died, if set, is told likewise of each end of a program that nobody asked for.
+	Died func(what string)
 }
 
 // Fleet is a hub, tenant clusters, and our programs between them.
@@ -158,20 +160,24 @@ func (f *Fleet) applyHub(ctx context.Context) error {
 	return f.Hub.Apply(ctx, objects...)
 }
 
-func (f *Fleet) installKinds(ctx context.Context) error {
-	return crd.Install(ctx, f.Hub.RESTConfig())
+// died notes and says that a program ended unasked.
+func (f *Fleet) died(p *Program, err error) {
+	what := fmt.Sprintf("%s died: %s", p.Name, lastLine(p.Process.LogTail(), err))
+	f.mu.Lock()
+	f.deaths = append(f.deaths, what)
+	f.mu.Unlock()
+	f.options.Say("  %s; it is restarted in %s, as systemd would do", what, restartAfter)
+	if f.options.Died != nil {
+		f.options.Died(what)
+	}
 }
 
-// died notes and says that a program ended unasked.
-func (f *Fleet) died(name string, err error) {
-	what := "it ended"
-	if err != nil {
-		what = err.Error()
+// lastLine is what a program said last, or else how it ended.
+func lastLine(log string, err error) string {
+	if log = strings.TrimSpace(log); log != "" {
+		return log[strings.LastIndexByte(log, '\n')+1:]
 	}
-	f.mu.Lock()
-	f.deaths = append(f.deaths, name+": "+what)
-	f.mu.Unlock()
-	f.options.Say("  %s died and is restarted in %s, as systemd would do: %s", name, restartAfter, what)
+	return fmt.Sprint(err)
 }
 
 // TakeDeaths returns what died since the last call.

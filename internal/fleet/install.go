@@ -1,17 +1,32 @@
 package fleet
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
 
+	"fairlead.dev/fairlead/config/crd"
+	"fairlead.dev/fairlead/config/rbac"
+)
+
+// Accounts of config/rbac in the system namespace: the first two of the hub, the last of a tenant cluster.
 const (
 	managerAccount = "fairlead-manager"
 	proxyAccount   = "fairlead-proxy"
 	agentAccount   = "fairlead-agent"
 )
 
-// install installs kinds, the system namespace and the roles under which everything runs.
+// install installs the kinds, and the roles and identities under which everything runs.
 func (f *Fleet) install(ctx context.Context) error {
-	if err := f.installKinds(ctx); err != nil {
-		return err
+	errs := make([]error, len(f.Tenants))
+	var all sync.WaitGroup
+	for i, t := range f.Tenants {
+		all.Go(func() { errs[i] = rbac.InstallTenant(ctx, t.RESTConfig()) })
 	}
-	return nil
+	err := crd.Install(ctx, f.Hub.RESTConfig())
+	if err == nil {
+		err = rbac.InstallHub(ctx, f.Hub.RESTConfig())
+	}
+	all.Wait()
+	return errors.Join(append(errs, err)...)
 }

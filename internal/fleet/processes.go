@@ -35,6 +35,9 @@ func (f *Fleet) start(name string, c testkit.Command, args ...string) (*Program,
 	return startProgram(c, f.died)
 }
 
+// startManager starts the one manager. It stays leader through an outage of the hub that
+// is longer than the usual ten seconds: nobody is there to take over, and a leader that
+// steps down costs a restart and the rest of its Lease.
 func (f *Fleet) startManager(ctx context.Context) error {
 	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, managerAccount)
 	if err != nil {
@@ -43,6 +46,7 @@ func (f *Fleet) startManager(ctx context.Context) error {
 	f.ManagerMetrics = f.metricsAddress(managerHost)
 	f.Manager, err = f.start("manager", testkit.Command{}, "manager",
 		"--kubeconfig="+kubeconfig,
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",
 		"--metrics-address="+f.ManagerMetrics.String())
 	return err
 }

@@ -21,14 +21,14 @@ type Program struct {
 	Name    string
 	Process *testkit.Process
 	// died is told of each end that nobody asked for.
-	died func(program string, err error)
+	died func(p *Program, err error)
 
 	mu     sync.Mutex
 	wanted bool
 }
 
 // startProgram starts a command and keeps it running.
-func startProgram(c testkit.Command, died func(string, error)) (*Program, error) {
+func startProgram(c testkit.Command, died func(*Program, error)) (*Program, error) {
 	process, err := testkit.StartProcess(c)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (p *Program) watch(done <-chan struct{}) {
 	if !p.isWanted() {
 		return
 	}
-	p.died(p.Name, p.Process.Wait(context.Background()))
+	p.died(p, p.Process.Wait(context.Background()))
 	time.Sleep(restartAfter)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *Program) watch(done <-chan struct{}) {
 	}
 	if err := p.Process.Start(); err != nil {
 		p.wanted = false
-		p.died(p.Name, err)
+		p.died(p, err)
 		return
 	}
 	go p.watch(p.Process.Done())

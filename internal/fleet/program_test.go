@@ -13,8 +13,8 @@ import (
 func TestProgramThatDiesIsRestarted(t *testing.T) {
 	t.Parallel()
 	died := make(chan string, 10)
-	p, err := startProgram(testkit.Command{Name: "sleeper", Path: "/bin/sleep", Args: []string{"60"}}, func(name string, err error) {
-		died <- name + ": " + err.Error()
+	p, err := startProgram(testkit.Command{Name: "sleeper", Path: "/bin/sleep", Args: []string{"60"}}, func(p *Program, err error) {
+		died <- p.Name + ": " + err.Error()
 	})
 	if err != nil {
 		t.Fatal(err)
