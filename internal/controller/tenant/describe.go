@@ -69,7 +69,7 @@ func describe(f facts) v1alpha1.TenantStatus {
 	if s.ClusterUID == "" {
 		s.ClusterUID = uid
 	}
-	if v := f.lease.Annotations[annotationVersion]; v != "" && uid == s.ClusterUID {
+	if v := f.lease.Annotations[v1alpha1.AnnotationVersion]; v != "" && uid == s.ClusterUID {
 		s.AgentVersion = v
 	}
 	switch {
@@ -84,8 +84,6 @@ func describe(f facts) v1alpha1.TenantStatus {
 	return s
 }
 
-// annotationVersion on an agent's Lease is its version.
-const annotationVersion = "fairlead.dev/version"
 
 func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {
 	s := *t.Status.DeepCopy()

@@ -1,0 +1,196 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// standin writes what a proxy writes, in its order: exceptions, then how far it
+// has come. It "applies" by listing everything when the test says so.
+type standin struct {
+	*hub
+	name    string
+	boot    string
+	seq     int64
+	refused map[string][]v1alpha1.RefusedFrontend // by namespace
+	open    int64                                 // connections still open on addresses that are being released
+
+}
+
+// proxy registers a stand-in of pool edge, whose Lease is written once.
+func (h *hub) proxy(name string) *standin {
+	h.t.Helper()
+	s := &standin{hub: h, name: name, boot: rand.String(8), refused: map[string][]v1alpha1.RefusedFrontend{}}
+	h.create(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: "edge"}})
+	s.renew()
+	return s
+}
+
+// renew renews the Lease.
+func (s *standin) renew() {
+	s.t.Helper()
+	now := metav1.NewMicroTime(time.Now())
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: s.name}}
+	err := s.api.Get(s.t.Context(), client.ObjectKeyFromObject(l), l)
+	l.Spec.HolderIdentity, l.Spec.RenewTime = &s.name, &now
+	l.Annotations = map[string]string{v1alpha1.AnnotationBoot: s.boot}
+	if err != nil {
+		err = s.api.Create(s.t.Context(), l)
+	} else {
+		err = s.api.Update(s.t.Context(), l)
+	}
+	if err != nil {
+		s.t.Fatalf("renewing the lease of %s: %v", s.name, err)
+	}
+}
+
+// die deletes the Lease, which is what a silent proxy's looks like after a while.
+func (s *standin) die() {
+	s.t.Helper()
+	s.delete(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: s.name}})
+}
+
+// run applies again and again until the test ends or halt is called.
+func (s *standin) run() (halt func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(20 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			if err := s.apply(ctx); err != nil && ctx.Err() == nil {
+				s.t.Errorf("stand-in %s: %v", s.name, err)
+				return
+			}
+		}
+	}()
+	halt = func() { cancel(); <-done }
+	s.t.Cleanup(halt)
+	return halt
+}
+
+// catchUp applies once.
+func (s *standin) catchUp() {
+	s.t.Helper()
+	if err := s.apply(s.t.Context()); err != nil {
+		s.t.Fatalf("stand-in %s: %v", s.name, err)
+	}
+}
+
+func (s *standin) apply(ctx context.Context) error {
+	var lbs clusterv1.LoadBalancerList
+	var groups v1alpha1.TargetGroupList
+	var addresses v1alpha1.AddressList
+	var classes v1alpha1.LoadBalancerClassList
+	var tenants v1alpha1.TenantList
+	for _, l := range []client.ObjectList{&lbs, &groups, &addresses, &classes, &tenants} {
+		if err := s.api.List(ctx, l); err != nil {
+			return err
+		}
+	}
+	want := map[string]*v1alpha1.ProxyReport{}
+	in := func(namespace string) *v1alpha1.ProxyReport {
+		if want[namespace] == nil {
+			want[namespace] = &v1alpha1.ProxyReport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name}, Boot: s.boot}
+		}
+		return want[namespace]
+	}
+	for namespace, refused := range s.refused {
+		in(namespace).Refused = refused
+	}
+	for _, a := range addresses.Items {
+		if a.Spec.Phase != v1alpha1.AddressReleasing {
+			continue
+		}
+		e := v1alpha1.ReportedAddress{Name: a.Name, UID: string(a.UID), State: v1alpha1.ReportedGone}
+		if s.open > 0 {
+			e.State, e.OpenConnections = v1alpha1.ReportedDraining, s.open
+		}
+		for _, h := range a.Spec.Holders {
+			in(h.Namespace).Addresses = append(in(h.Namespace).Addresses, e)
+		}
+	}
+	for _, g := range groups.Items {
+		for _, t := range g.Spec.Targets {
+			if t.State == v1alpha1.TargetDraining {
+				in(g.Namespace).Members = append(in(g.Namespace).Members, v1alpha1.ReportedMember{
+					TargetGroup: g.Name, GroupUID: string(g.UID), Target: t.Name, TargetUID: t.UID, Address: t.Addresses[0], State: v1alpha1.ReportedGone,
+				})
+			}
+		}
+	}
+	reports, err := s.report(ctx, want)
+	if err != nil {
+		return err
+	}
+	p := &v1alpha1.Proxy{}
+	if err := s.api.Get(ctx, client.ObjectKey{Name: s.name}, p); err != nil {
+		return err
+	}
+	next := v1alpha1.ProxyStatus{
+		Boot: s.boot, Seq: p.Status.Seq, Phase: v1alpha1.ProxyServing, Reports: reports,
+		Through: v1alpha1.Through{
+			LoadBalancers: lbs.ResourceVersion, TargetGroups: groups.ResourceVersion, Addresses: addresses.ResourceVersion,
+			LoadBalancerClasses: classes.ResourceVersion, Tenants: tenants.ResourceVersion,
+		},
+	}
+	if next.Through == p.Status.Through && next.Reports == p.Status.Reports && p.Status.Boot == s.boot {
+		return nil
+	}
+	next.Seq++
+	p.Status = next
+	return s.api.Status().Update(ctx, p)
+}
+
+// report writes what differs, and returns the newest version of what there is.
+func (s *standin) report(ctx context.Context, want map[string]*v1alpha1.ProxyReport) (string, error) {
+	var list v1alpha1.ProxyReportList
+	if err := s.api.List(ctx, &list); err != nil {
+		return "", err
+	}
+	newest := ""
+	note := func(version string) {
+		if len(version) > len(newest) || len(version) == len(newest) && version > newest {
+			newest = version
+		}
+	}
+	for i := range list.Items {
+		have := &list.Items[i]
+		if have.Name != s.name {
+			continue
+		}
+		next := want[have.Namespace]
+		delete(want, have.Namespace)
+		if next == nil {
+			if err := s.api.Delete(ctx, have); client.IgnoreNotFound(err) != nil {
+				return "", err
+			}
+			continue
+		}
+		next.ResourceVersion = have.ResourceVersion
+		if err := s.api.Update(ctx, next); err != nil {
+			return "", fmt.Errorf("updating a report: %w", err)
+		}
+		note(next.ResourceVersion)
+	}
+	for _, next := range want {
+		if err := s.api.Create(ctx, next); err != nil {
+			return "", fmt.Errorf("creating a report: %w", err)
+		}
+		note(next.ResourceVersion)
+	}
+	return newest, nil
+}
