@@ -193,7 +193,7 @@ func (l *Ledger) checkJoin(n Needs, pool *poolState, e Entry) *problem {
 	case pool.Share == ShareNone || pool.Share != ShareAny && foreign:
 		return problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is held by %s, and pool %s does not share it: want another, or none.", e.Address, whose, pool.Name)
 	}
-	if p := l.checkPorts(n, e, len(n.Ports)); p != nil {
+	if p := l.checkPorts(n, e, 0); p != nil {
 		return p
 	}
 	addresses := 1
@@ -322,17 +322,19 @@ func (l *Ledger) checkQuota(n Needs, pool *poolState, addresses int) *problem {
 		u = &Usage{}
 	}
 	q := n.Owner.Quota
-	newLoadBalancer := 1
+	newLoadBalancer, morePorts := 1, len(n.Ports)
 	for name := range l.byHolder[n.Ref] {
-		if l.entries[name].Phase == Granted {
-			newLoadBalancer = 0 // it moves: what it held goes right after
+		if e := l.entries[name]; e.Phase == Granted {
+			// It moves: what it held goes right after.
+			holder, _ := e.Holder(n.Ref)
+			newLoadBalancer, morePorts = 0, morePorts-len(holder.Ports)
 		}
 	}
 	switch {
 	case newLoadBalancer > 0 && q.LoadBalancers != Unbounded && u.LoadBalancers+1 > q.LoadBalancers:
 		return quotaProblem("loadBalancers", u.LoadBalancers, q.LoadBalancers, 0, 1)
-	case newLoadBalancer > 0 && q.Ports != Unbounded && u.Ports+len(n.Ports) > q.Ports:
-		return quotaProblem("ports", u.Ports, q.Ports, 0, len(n.Ports))
+	case morePorts > 0 && q.Ports != Unbounded && u.Ports+morePorts > q.Ports:
+		return quotaProblem("ports", u.Ports, q.Ports, 0, morePorts)
 	case addresses > 0 && q.Addresses != Unbounded && u.Addresses+addresses > q.Addresses:
 		return quotaProblem("addresses", u.Addresses, q.Addresses, u.Releasing, addresses)
 	case addresses > 0 && pool.PerTenant != Unbounded && u.PerPool[pool.Name]+addresses > pool.PerTenant:

@@ -84,7 +84,6 @@ func describe(f facts) v1alpha1.TenantStatus {
 	return s
 }
 
-
 func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {
 	s := *t.Status.DeepCopy()
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
