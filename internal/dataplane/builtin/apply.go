@@ -261,9 +261,7 @@ func (d *Dataplane) outcome(c lb.Changes, opened int) dataplane.Outcome {
 			o.Refused = append(o.Refused, p)
 		}
 	}
-	slices.SortFunc(o.Refused, func(a, b lb.Problem) int {
-		return strings.Compare(fmt.Sprint(a.Object), fmt.Sprint(b.Object))
-	})
+	slices.SortFunc(o.Refused, lb.Problem.Compare)
 	return o
 }
 

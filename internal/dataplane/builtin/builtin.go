@@ -97,6 +97,7 @@ func (d *Dataplane) Close(ctx context.Context) error {
 	open := make([]*frontend, 0, len(d.frontends))
 	for _, l := range d.listeners {
 		l.close()
+		l.front.Store(nil)
 	}
 	for _, f := range d.frontends {
 		f.retire(0)

@@ -26,14 +26,13 @@ type conn struct {
 func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
 	defer d.running.Done()
 	c := &conn{client: client, from: client.RemoteAddr().(*net.TCPAddr).AddrPort()}
-	for {
-		if c.front = l.front.Load(); c.front == nil {
+	for c.front = l.front.Load(); c.front == nil || !c.front.admit(c); {
+		next := l.front.Load()
+		if next == c.front { // It has retired and none took its place.
 			reset(client)
 			return
 		}
-		if c.front.admit(c) {
-			break
-		}
+		c.front = next
 	}
 	defer c.front.dismiss(c)
 	config := c.front.config.Load()

@@ -1,0 +1,174 @@
+package health
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// answer is an HTTP server that answers each path with the status in it.
+func answer(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimPrefix(r.URL.Path, "/") {
+	case "":
+		w.WriteHeader(http.StatusOK)
+	case "302":
+		http.Redirect(w, r, "/503", http.StatusFound)
+	case "403":
+		w.WriteHeader(http.StatusForbidden)
+	case "503":
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case "hang":
+		<-r.Context().Done()
+	case "big":
+		w.Header().Set("X-Big", strings.Repeat("x", 1<<16))
+		io.WriteString(w, strings.Repeat("x", 1<<20))
+	}
+}
+
+func TestAsk(t *testing.T) {
+	plainServer, tlsServer := httptest.NewServer(http.HandlerFunc(answer)), httptest.NewUnstartedServer(http.HandlerFunc(answer))
+	tlsServer.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tlsServer.StartTLS()
+	defer plainServer.Close()
+	defer tlsServer.Close()
+	silent := echo(t)
+	gone, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+
+	for _, test := range []struct {
+		name  string
+		kind  lb.CheckKind
+		of    net.Addr
+		path  string
+		alive string
+		err   string
+	}{
+		{name: "a port that listens", kind: lb.CheckTCP, of: plainServer.Listener.Addr()},
+		{name: "a port that doesn't", kind: lb.CheckTCP, of: gone.Addr(), err: "connecting: connection refused"},
+		{name: "200", kind: lb.CheckHTTP, of: plainServer.Listener.Addr()},
+		{name: "a redirect is not followed", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/302"},
+		{name: "a long answer", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/big"},
+		{name: "503", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/503", err: "status 503"},
+		{name: "403", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/403", err: "status 403"},
+		{name: "403 accepted", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/403", alive: "401,403"},
+		{name: "403 is not 40", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/403", alive: "40,4030", err: "status 403"},
+		{name: "no answer", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/hang", err: "reading the answer: timed out"},
+		{name: "no HTTP", kind: lb.CheckHTTP, of: silent, err: "the answer is not HTTP"},
+		{name: "a second request smuggled", kind: lb.CheckHTTP, of: plainServer.Listener.Addr(), path: "/ HTTP/1.1\r\n\r\nDELETE /", err: `path "/ HTTP/1.1\r\n\r\nDELETE /" can't be asked for`},
+		{name: "https with nobody's certificate", kind: lb.CheckHTTPS, of: tlsServer.Listener.Addr()},
+		{name: "https 503", kind: lb.CheckHTTPS, of: tlsServer.Listener.Addr(), path: "/503", err: "status 503"},
+		{name: "https 403 accepted", kind: lb.CheckHTTPS, of: tlsServer.Listener.Addr(), path: "/403", alive: "403"},
+		{name: "https to plain http", kind: lb.CheckHTTPS, of: plainServer.Listener.Addr(), err: "shaking hands: tls: first record does not look like a TLS handshake"},
+		{name: "http to https", kind: lb.CheckHTTP, of: tlsServer.Listener.Addr(), err: "status 400"},
+		{name: "unknown", kind: "GRPC", of: plainServer.Listener.Addr(), err: `check "GRPC" is not known`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			where := test.of.(*net.TCPAddr).AddrPort()
+			err := ask(lb.Probe{Address: where.Addr(), Check: lb.Check{
+				Kind: test.kind, Port: where.Port(), Path: test.path, Alive: test.alive, Timeout: 300 * time.Millisecond,
+			}})
+			if got := text(err); got != test.err {
+				t.Errorf("got %q, want %q", got, test.err)
+			}
+		})
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// echo is a server that sends back what it gets.
+func echo(t *testing.T) net.Addr {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				io.Copy(c, c)
+			}()
+		}
+	}()
+	return ln.Addr()
+}
+
+// TestDeadHostIsOutSoon goes over real sockets.
+func TestDeadHostIsOutSoon(t *testing.T) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := ln.Addr().(*net.TCPAddr).AddrPort()
+	p := lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckTCP, Port: where.Port(), Interval: time.Hour, Timeout: time.Second, Rise: 2, Fall: 2}}
+	c := New(Options{})
+	defer c.Close()
+	c.SetProbes([]lb.Probe{p})
+	<-c.Changed()
+	if v := c.Verdicts().Of(p.Check, p.Address); v != lb.Healthy {
+		t.Fatalf("got %v", v)
+	}
+	ln.Close()
+	began := time.Now()
+	c.Suspect(p.Address)
+	<-c.Changed()
+	if v := c.Verdicts().Of(p.Check, p.Address); v != lb.Unhealthy {
+		t.Fatalf("got %v", v)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// BenchmarkCheck is what one check costs, kernel and both ends included.
+func BenchmarkCheck(b *testing.B) {
+	server := httptest.NewServer(http.HandlerFunc(answer))
+	defer server.Close()
+	where := server.Listener.Addr().(*net.TCPAddr).AddrPort()
+	for _, kind := range []lb.CheckKind{lb.CheckTCP, lb.CheckHTTP} {
+		b.Run(string(kind), func(b *testing.B) {
+			for b.Loop() {
+				if err := ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: kind, Port: where.Port(), Timeout: time.Second}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSetProbes tells 10,000 probes that nothing has changed.
+func BenchmarkSetProbes(b *testing.B) {
+	c := newChecker(Options{}, func(lb.Probe) error { return nil })
+	defer c.Close()
+	var probes []lb.Probe
+	for i := range 10_000 {
+		probes = append(probes, lb.Probe{
+			Address: netip.AddrFrom4([4]byte{10, 0, byte(i % 50), 1}),
+			Check:   lb.Check{Kind: lb.CheckTCP, Port: uint16(1000 + i/50), Interval: time.Hour},
+		})
+	}
+	for b.Loop() {
+		c.SetProbes(probes)
+	}
+}
