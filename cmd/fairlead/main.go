@@ -34,6 +34,14 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&log.Format, "log-format", "text", "how processes log: text or json")
+	debug := ""
+	root.PersistentFlags().StringVar(&debug, "debug-address", "", "address of /debug/pprof/; empty: none")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if debug == "" {
+			return nil
+		}
+		return app.ServeDebug(debug)
+	}
 	root.PersistentFlags().StringVar(&log.Level, "log-level", "info", "what processes log: debug, info, warn or error")
 	root.AddCommand(newDemoCommand(), newManagerCommand(log), newProxyCommand(log))
 	return root

@@ -132,8 +132,10 @@ func (v *view) look(ctx context.Context) ([]string, error) {
 	rows := []string{fmt.Sprintf("%-24s %-12s %-8s %-10s %s", "SERVICE", "ADDRESS", "MEMBERS", "REQUESTS/S", "FAILED BY PROXY (all)")}
 	seen := map[servedPort]bool{}
 	for _, b := range balancers.Items {
-		origin := strings.Split(b.Annotations[v1alpha1.AnnotationOrigin], "/")
-		name := origin[len(origin)-1]
+		name := b.Name
+		if origin := b.Annotations[v1alpha1.AnnotationOrigin]; origin != "" {
+			name = origin[strings.LastIndexByte(origin, '/')+1:]
+		}
 		address := "-"
 		if len(b.Status.Addresses) > 0 {
 			address = b.Status.Addresses[0].Value

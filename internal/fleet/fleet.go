@@ -35,6 +35,8 @@ type Options struct {
 	Tenants int
 	// Audit has each API server write an audit log.
 	Audit bool
+	// Profiles has each program serve its profiles at Program.Debug.
+	Profiles bool
 	// Say is told of the progress, and of programs that died; it may be called from any goroutine.
 	Say func(format string, args ...any)
 	// Died, if set, is told likewise of each end of a program that nobody asked for.
@@ -50,9 +52,7 @@ type Fleet struct {
 	Hub     *Cluster
 	Tenants []*Tenant
 	Manager *Program
-	// ManagerMetrics is where the manager serves its metrics.
-	ManagerMetrics netip.AddrPort
-	Proxies        []*Proxy
+	Proxies []*Proxy
 
 	mu     sync.Mutex
 	deaths []string
@@ -62,9 +62,7 @@ type Fleet struct {
 type Tenant struct {
 	*Cluster
 	Agent *Program
-	// Metrics is where the agent serves its metrics.
-	Metrics netip.AddrPort
-	Pods    *PodTracker
+	Pods  *PodTracker
 }
 
 // Proxy is one proxy process.

@@ -15,24 +15,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Metrics are served on addresses of the hub's own subnet, so that two demos don't meet.
+// Metrics and profiles are served on addresses of the hub's own subnet, so that two demos don't meet.
 const (
 	metricsPort = 9400
+	debugPort   = 9401
 	managerHost = 200
 	agentHost   = 210 // + the tenant's number
 	proxyHost   = 220 // + the proxy's number
 )
 
-func (f *Fleet) metricsAddress(host int) netip.AddrPort {
+func (f *Fleet) ownAddress(host int) netip.Addr {
 	b := f.Hub.Subnet().Addr().As4()
 	b[3] = byte(host)
-	return netip.AddrPortFrom(netip.AddrFrom4(b), metricsPort)
+	return netip.AddrFrom4(b)
 }
 
-// start starts one of our own subcommands.
-func (f *Fleet) start(name string, c testkit.Command, args ...string) (*Program, error) {
+// start starts one of our own subcommands, with its metrics at that host of the hub's subnet.
+func (f *Fleet) start(name string, host int, c testkit.Command, args ...string) (*Program, error) {
+	address := f.ownAddress(host)
+	args = append(args, "--metrics-address="+netip.AddrPortFrom(address, metricsPort).String())
+	debug := netip.AddrPortFrom(address, debugPort)
+	if f.options.Profiles {
+		args = append(args, "--debug-address="+debug.String())
+	}
 	c.Name, c.Path, c.Args, c.Log = name, f.options.Self, args, filepath.Join(f.Dir, name+".log")
-	return startProgram(c, f.died)
+	p, err := startProgram(c, f.died)
+	if err == nil {
+		p.Debug = debug
+	}
+	return p, err
 }
 
 // startManager starts the one manager. It stays leader through an outage of the hub that
@@ -43,11 +54,9 @@ func (f *Fleet) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.ManagerMetrics = f.metricsAddress(managerHost)
-	f.Manager, err = f.start("manager", testkit.Command{}, "manager",
+	f.Manager, err = f.start("manager", managerHost, testkit.Command{}, "manager",
 		"--kubeconfig="+kubeconfig,
-		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",
-		"--metrics-address="+f.ManagerMetrics.String())
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s")
 	return err
 }
 
@@ -82,12 +91,10 @@ func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 	if err != nil {
 		return err
 	}
-	t.Metrics = f.metricsAddress(agentHost + number)
-	t.Agent, err = f.start("agent-"+t.Name(), testkit.Command{}, "agent",
+	t.Agent, err = f.start("agent-"+t.Name(), agentHost+number, testkit.Command{}, "agent",
 		"--tenant="+t.Name(),
 		"--hub-kubeconfig="+hub,
-		"--kubeconfig="+own,
-		"--metrics-address="+t.Metrics.String())
+		"--kubeconfig="+own)
 	return err
 }
 
@@ -106,16 +113,14 @@ func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 	if os.Geteuid() == 0 {
 		c.DropCapabilities = []uintptr{unix.CAP_NET_BIND_SERVICE}
 	}
-	metrics := f.metricsAddress(proxyHost + number)
-	p, err := f.start(name, c, append([]string{"proxy",
+	p, err := f.start(name, proxyHost+number, c, append([]string{"proxy",
 		"--name=" + name,
 		"--pool=" + ProxyPool,
 		"--kubeconfig=" + kubeconfig,
-		"--state-dir=" + filepath.Join(f.Dir, name),
-		"--metrics-address=" + metrics.String()}, flags...)...)
+		"--state-dir=" + filepath.Join(f.Dir, name)}, flags...)...)
 	if err != nil {
 		return err
 	}
-	f.Proxies = append(f.Proxies, &Proxy{Program: p, Metrics: metrics, at: at})
+	f.Proxies = append(f.Proxies, &Proxy{Program: p, Metrics: netip.AddrPortFrom(f.ownAddress(proxyHost+number), metricsPort), at: at})
 	return nil
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type Program struct {
 	// Name of the program, also of its log: NAME.log.
 	Name    string
 	Process *testkit.Process
+	// Debug is where it serves its profiles, if it does.
+	Debug netip.AddrPort
 	// died is told of each end that nobody asked for.
 	died func(p *Program, err error)
 

@@ -66,7 +66,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building fairlead: %w", err)
 	}
-	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Audit: true, Say: say})
+	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Audit: true, Profiles: o.profile != "", Say: say})
 	defer func() {
 		if stopErr := f.Stop(); stopErr != nil && err == nil {
 			err = stopErr

@@ -21,9 +21,9 @@ func (b *bench) startProfiles(part string) func() error {
 	if b.options.profile == "" {
 		return func() error { return nil }
 	}
-	targets := map[string]netip.AddrPort{"manager": b.ManagerMetrics, "agent": b.tenant.Metrics}
+	targets := map[string]netip.AddrPort{"manager": b.Manager.Debug, "agent": b.tenant.Agent.Debug}
 	for _, p := range b.Proxies {
-		targets[p.Name] = p.Metrics
+		targets[p.Name] = p.Debug
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
