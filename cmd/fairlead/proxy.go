@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/app"
+	"github.com/spf13/cobra"
+)
+
+func newProxyCommand(log *app.LogOptions) *cobra.Command {
+	o := app.ProxyOptions{}
+	c := &cobra.Command{
+		Use:   "proxy",
+		Short: "Serve the LoadBalancers of a pool on this host",
+		Long: `Watches the hub and serves, on this host, all LoadBalancers whose class names the pool. It registers itself as a Proxy
+of that name and reports there how far it has come. While the hub is away it serves on; with --state-dir it also starts without it.
+
+It stops on SIGTERM: listeners are closed, and open connections may run on for --shutdown-timeout.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := app.NewLogger(os.Stderr, *log)
+			if err != nil {
+				return err
+			}
+			o.Logger = logger
+			return app.RunProxy(cmd.Context(), o)
+		},
+	}
+	host, _ := os.Hostname() // unknown: --name must be set
+	f := c.Flags()
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
+	f.StringVar(&o.Context, "context", "", "context of the kubeconfig")
+	f.StringVar(&o.Name, "name", host, "name of this proxy, unique in the hub")
+	f.StringVar(&o.Pool, "pool", "", "pool that this proxy belongs to; proxies of one pool serve the same addresses")
+	f.StringVar(&o.Zone, "zone", "", "zone that this host is in")
+	f.StringSliceVar(&o.Addresses, "address", nil, "this host's own addresses, for people")
+	f.StringVar(&o.Dataplane, "dataplane", "builtin", "what carries the traffic: "+strings.Join(app.Dataplanes(), ", "))
+	f.StringSliceVar(&o.BindAs, "bind-as", nil, "FROM=TO prefixes: addresses of FROM arrive at this host as those of TO")
+	f.IntVar(&o.ConnectAttempts, "connect-attempts", 3, "on how many members a connection is tried")
+	f.StringVar(&o.StateDir, "state-dir", "", "directory of the last-good file, which is served when this starts while the hub is away; empty: none is kept")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
+	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Second, "how long connections may run on after SIGTERM")
+	return c
+}

@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/health"
+	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proxy"
+	"fairlead.dev/fairlead/internal/version"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+)
+
+// ProxyOptions are what `fairlead proxy` is told.
+type ProxyOptions struct {
+	Kubeconfig, Context string
+	Name, Pool, Zone    string
+	Addresses           []string
+	Dataplane           string
+	BindAs              []string
+	ConnectAttempts     int
+	StateDir            string
+	MetricsAddress      string
+	ShutdownTimeout     time.Duration
+	Logger              *slog.Logger
+}
+
+// RunProxy serves until ctx ends.
+func RunProxy(ctx context.Context, o ProxyOptions) error {
+	log := o.Logger
+	klog.SetSlogLogger(log)
+	switch {
+	case o.Name == "" || len(o.Name) > 63:
+		return fmt.Errorf("--name %q: must have 1 to 63 characters", o.Name)
+	case o.Pool == "":
+		return errors.New("--pool: must be set")
+	}
+	raiseFileLimit(log)
+	scheme, err := Scheme()
+	if err != nil {
+		return err
+	}
+	cfg, err := LoadConfig(o.Kubeconfig, o.Context, "proxy")
+	if err != nil {
+		return err
+	}
+	hub, err := proxy.NewClient(cfg, scheme, o.Name, func(resource string, err error) {
+		log.Info("watch of the hub broke; it is tried again", "resource", resource, "err", err)
+	})
+	if err != nil {
+		return err
+	}
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	checker := health.New(health.Options{Logger: log, Registerer: registry})
+	defer checker.Close()
+	dp, err := newDataplane(o.Dataplane, DataplaneOptions{
+		Logger: log, Registerer: registry, BindAs: o.BindAs, ConnectAttempts: o.ConnectAttempts, Suspect: checker.Suspect,
+	})
+	if err != nil {
+		return err
+	}
+	p := proxy.New(proxy.Options{
+		Name: o.Name, Pool: o.Pool, Zone: o.Zone, Addresses: o.Addresses, Version: version.String(),
+		Hub: hub, Source: hub,
+		NewBuilder: func() proxy.Builder { return build.New(build.Options{ProxyPool: o.Pool, Check: dp.Check}) },
+		Dataplane:  dp,
+		Checker:    checker,
+		Explain: func(probe lb.Probe) string {
+			if d, ok := checker.Detail(probe); ok && d.Err != nil {
+				return d.Err.Error()
+			}
+			return ""
+		},
+		StateDir: o.StateDir, ShutdownTimeout: o.ShutdownTimeout,
+		Logger: log, Metrics: proxy.NewMetrics(registry),
+	})
+
+	stop, err := serveMetrics(o.MetricsAddress, registry, p.Ready, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return p.Run(ctx)
+}
+
+// raiseFileLimit makes room for many connections: two files each.
+func raiseFileLimit(log *slog.Logger) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		log.Warn("limit of open files can't be read", "err", err)
+		return
+	}
+	if limit.Cur < limit.Max {
+		limit.Cur = limit.Max
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			log.Warn("limit of open files can't be raised", "err", err)
+			return
+		}
+	}
+	log.Debug("limit of open files", "files", limit.Cur)
+}
+
+// serveMetrics serves /metrics, /healthz (the process is there) and /readyz
+// (ready says so) at address; empty: nowhere.
+func serveMetrics(address string, registry *prometheus.Registry, ready func() bool, log *slog.Logger) (stop func(), err error) {
+	if address == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serving metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "nothing is applied yet", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics are no longer served", "err", err)
+		}
+	}()
+	log.Info("metrics are served", "address", l.Addr().String())
+	return func() { s.Close() }, nil
+}

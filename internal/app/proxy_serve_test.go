@@ -1,0 +1,250 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/app"
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestProxyServesReportsAndReleases(t *testing.T) {
+	h := startHub(t)
+	stop := h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: t.TempDir()})
+	defer stop()
+	kubetest.Eventually(t, 20*time.Second, "the proxy to register and serve", func(ctx context.Context) error {
+		px, err := h.proxy(ctx, "edge-1")
+		if err == nil && px.Status.Phase != v1alpha1.ProxyServing {
+			err = fmt.Errorf("phase %q", px.Status.Phase)
+		}
+		return err
+	})
+
+	// Served, soon, and said.
+	one := netip.AddrPortFrom(h.address(101), 8080)
+	began := time.Now()
+	h.loadBalancer(t, "web", one)
+	kubetest.Eventually(t, 5*time.Second, "an answer through the listener", func(context.Context) error { return answers(one) })
+	t.Logf("answered %s after the creates began", time.Since(began).Round(time.Millisecond))
+	address := &v1alpha1.Address{}
+	if err := h.client.Get(t.Context(), client.ObjectKey{Name: one.Addr().String()}, address); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 2*time.Second, "through to reach the address", func(ctx context.Context) error {
+		px, err := h.proxy(ctx, "edge-1")
+		if err != nil {
+			return err
+		}
+		if px.Status.Frontends != 1 {
+			return fmt.Errorf("%d frontends", px.Status.Frontends)
+		}
+		return reaches(px.Status.Through.Addresses, address.ResourceVersion)
+	})
+	lease := &coordinationv1.Lease{}
+	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: "edge-1"}, lease); err != nil {
+		t.Fatal(err)
+	}
+	if px, err := h.proxy(t.Context(), "edge-1"); err != nil || lease.Annotations[v1alpha1.AnnotationBoot] != px.Status.Boot {
+		t.Errorf("boot on lease %q, in status %q, %v", lease.Annotations[v1alpha1.AnnotationBoot], px.Status.Boot, err)
+	}
+
+	// A port that somebody else has is refused by name, and bound once it is free.
+	two := netip.AddrPortFrom(h.address(102), 8081)
+	thief, err := net.Listen("tcp", two.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.loadBalancer(t, "stolen", two)
+	kubetest.Eventually(t, 5*time.Second, "the report of the refused port", func(ctx context.Context) error {
+		r, err := h.report(ctx, "edge-1")
+		if err == nil && !slices.ContainsFunc(r.Refused, func(f v1alpha1.RefusedFrontend) bool {
+			return f.LoadBalancer == "stolen" && f.Port == 8081 && f.Problem.Reason == clusterv1.ReasonPortInUse
+		}) {
+			err = fmt.Errorf("refused: %+v", r.Refused)
+		}
+		return err
+	})
+	thief.Close()
+	kubetest.Eventually(t, 5*time.Second, "the port to be served once it is free", func(context.Context) error { return answers(two) })
+	kubetest.Eventually(t, 5*time.Second, "the report to be gone", func(ctx context.Context) error {
+		if _, err := h.report(ctx, "edge-1"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("still there (%w)", err)
+		}
+		return nil
+	})
+
+	// A target drains: Draining while a connection is open, Gone after.
+	held, err := net.Dial("tcp", one.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := say(held); err != nil {
+		t.Fatal(err)
+	}
+	tg := &v1alpha1.TargetGroup{}
+	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "nodes-0"}, tg); err != nil {
+		t.Fatal(err)
+	}
+	tg.Spec.Targets[0].State = v1alpha1.TargetDraining
+	if err := h.client.Update(t.Context(), tg); err != nil {
+		t.Fatal(err)
+	}
+	member := func(want v1alpha1.ReportedState, open int64) func(context.Context) error {
+		return func(ctx context.Context) error {
+			r, err := h.report(ctx, "edge-1")
+			if err != nil {
+				return err
+			}
+			if len(r.Members) != 1 || r.Members[0].State != want || r.Members[0].OpenConnections != open || r.Members[0].GroupUID != string(tg.UID) || r.Members[0].TargetUID != "uid-1" {
+				return fmt.Errorf("members: %+v", r.Members)
+			}
+			px, err := h.proxy(ctx, "edge-1")
+			if err != nil {
+				return err
+			}
+			return errors.Join(reaches(px.Status.Through.TargetGroups, tg.ResourceVersion), reaches(px.Status.Reports, r.ResourceVersion))
+		}
+	}
+	kubetest.Eventually(t, 3*time.Second, "the member to be reported as draining", member(v1alpha1.ReportedDraining, 1))
+	if err := say(held); err != nil {
+		t.Errorf("connection that was open when its target began to drain: %v", err)
+	}
+	held.Close()
+	kubetest.Eventually(t, 3*time.Second, "the member to be reported as gone", member(v1alpha1.ReportedGone, 0))
+	tg.Spec.Targets[0].State = v1alpha1.TargetServing
+	if err := h.client.Update(t.Context(), tg); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 3*time.Second, "an answer after the drain", func(context.Context) error { return answers(one) })
+
+	// Deleted: refused at once; its address is reported gone when the last connection ended.
+	held, err = net.Dial("tcp", one.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := say(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.Delete(t.Context(), &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, time.Second, "the listener to be closed", func(context.Context) error { return refuses(one) })
+	address.Spec.Phase = v1alpha1.AddressReleasing
+	if err := h.client.Update(t.Context(), address); err != nil {
+		t.Fatal(err)
+	}
+	released := func(want v1alpha1.ReportedState) func(context.Context) error {
+		return func(ctx context.Context) error {
+			r, err := h.report(ctx, "edge-1")
+			if err == nil && (len(r.Addresses) != 1 || r.Addresses[0].Name != address.Name || r.Addresses[0].UID != string(address.UID) || r.Addresses[0].State != want) {
+				err = fmt.Errorf("addresses: %+v", r.Addresses)
+			}
+			return err
+		}
+	}
+	kubetest.Eventually(t, 3*time.Second, "the address to be reported as draining", released(v1alpha1.ReportedDraining))
+	held.Close()
+	kubetest.Eventually(t, 3*time.Second, "the address to be reported as gone", released(v1alpha1.ReportedGone))
+
+	// Fenced: nothing is served; and again afterwards.
+	fence := func(f *v1alpha1.Fence) {
+		kubetest.Eventually(t, 3*time.Second, "the fence to be written", func(ctx context.Context) error {
+			px, err := h.proxy(ctx, "edge-1")
+			if err != nil {
+				return err
+			}
+			px.Spec.Fenced = f
+			return h.client.Update(ctx, px)
+		})
+	}
+	fence(&v1alpha1.Fence{By: "test", Reason: "to see it stop"})
+	kubetest.Eventually(t, time.Second, "the fenced proxy to stop", func(context.Context) error { return refuses(two) })
+	fence(nil)
+	kubetest.Eventually(t, time.Second, "the proxy to serve again", func(context.Context) error { return answers(two) })
+}
+
+func TestProxyServesWhileTheHubIsAway(t *testing.T) {
+	h := startHub(t)
+	state := t.TempDir()
+	stop := h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: state})
+	one, two := netip.AddrPortFrom(h.address(101), 8080), netip.AddrPortFrom(h.address(102), 8080)
+	h.loadBalancer(t, "web", one)
+	kubetest.Eventually(t, 20*time.Second, "an answer", func(context.Context) error { return answers(one) })
+	first := ""
+	kubetest.Eventually(t, 3*time.Second, "through to be said", func(ctx context.Context) error {
+		px, err := h.proxy(ctx, "edge-1")
+		if err == nil && px.Status.Frontends != 1 {
+			err = fmt.Errorf("%d frontends", px.Status.Frontends)
+		}
+		first = px.Status.Boot
+		return err
+	})
+
+	// Away and back: traffic goes on, changes made afterwards arrive.
+	if err := h.StopAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if err := answers(one); err != nil {
+			t.Fatalf("while the hub is away: %v", err)
+		}
+	}
+	if err := h.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.loadBalancer(t, "later", two)
+	kubetest.Eventually(t, 10*time.Second, "a change made after the outage", func(context.Context) error { return answers(two) })
+	kubetest.Eventually(t, 10*time.Second, "the proxy to speak again", func(ctx context.Context) error {
+		px, err := h.proxy(ctx, "edge-1")
+		if err == nil && px.Status.Frontends != 2 {
+			err = fmt.Errorf("%d frontends", px.Status.Frontends)
+		}
+		return err
+	})
+
+	// Started without a hub: what the file says.
+	if err := h.StopAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := refuses(one); err != nil {
+		t.Fatalf("after the proxy stopped: %v", err)
+	}
+	began := time.Now()
+	h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: state})
+	kubetest.Eventually(t, 5*time.Second, "the last-good file to be served", func(context.Context) error { return errors.Join(answers(one), answers(two)) })
+	t.Logf("served from the file %s after the start", time.Since(began).Round(time.Millisecond))
+
+	// The hub is back, with another view.
+	if err := h.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.Delete(t.Context(), &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 10*time.Second, "the hub's view to replace the file's", func(context.Context) error { return refuses(one) })
+	if err := answers(two); err != nil {
+		t.Errorf("what both views have: %v", err)
+	}
+	kubetest.Eventually(t, 10*time.Second, "the new boot to be said", func(ctx context.Context) error {
+		px, err := h.proxy(ctx, "edge-1")
+		if err == nil && (px.Status.Boot == first || px.Status.Frontends != 1) {
+			err = fmt.Errorf("boot %s, %d frontends", px.Status.Boot, px.Status.Frontends)
+		}
+		return err
+	})
+}

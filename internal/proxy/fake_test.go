@@ -1,0 +1,546 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/lb"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fakeDataplane serves nothing, but keeps to the contract: it checks that
+// changes lead from the former Program to the next, and fails at a set rate.
+type fakeDataplane struct {
+	t       *testing.T
+	mu      sync.Mutex
+	program *lb.Program
+	applies int
+	refuse  map[lb.Socket]string
+	failing float64
+	slow    time.Duration
+	// observation is what Observe says.
+	observation dataplane.Observation
+	changed     chan struct{}
+	closed      bool
+	journal     *journal
+}
+
+func (d *fakeDataplane) Name() string                    { return "fake" }
+func (d *fakeDataplane) Check(*lb.Snapshot) []lb.Problem { return nil }
+func (d *fakeDataplane) Changed() <-chan struct{}        { return d.changed }
+func (d *fakeDataplane) Close(context.Context) error     { d.closed = true; return nil }
+func (d *fakeDataplane) Observe() (o dataplane.Observation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.observation
+}
+func (d *fakeDataplane) Recover(context.Context, *lb.Program) (dataplane.Drift, error) {
+	return dataplane.Drift{}, nil
+}
+
+func (d *fakeDataplane) Apply(_ context.Context, next *lb.Program, c lb.Changes) (dataplane.Outcome, error) {
+	time.Sleep(d.slow)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.applies++
+	if rand.Float64() < d.failing {
+		return dataplane.Outcome{}, errors.New("failing now and then")
+	}
+	if again := lb.Diff(c.ApplyTo(d.program), next); !again.Empty() {
+		d.t.Errorf("changes do not lead from the former Program to the next: %+v are left", again)
+	}
+	d.program = next
+	d.journal.add("apply")
+	out := dataplane.Outcome{How: dataplane.Hot}
+	for _, l := range next.Listeners {
+		if reason := d.refuse[l.Socket]; reason != "" {
+			out.Refused = append(out.Refused, lb.Problem{
+				Object: lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: string(l.Frontends[0].Tenant), Name: l.Frontends[0].LoadBalancer, Port: l.Socket.Port, Protocol: l.Socket.Protocol},
+				Reason: reason, Message: "it is refused",
+			})
+		}
+	}
+	return out, nil
+}
+
+func (d *fakeDataplane) served() (sockets []string, applies int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.program != nil {
+		for _, l := range d.program.Listeners {
+			sockets = append(sockets, l.Socket.String())
+		}
+	}
+	return sockets, d.applies
+}
+
+func (d *fakeDataplane) fail(rate float64) { d.mu.Lock(); defer d.mu.Unlock(); d.failing = rate }
+
+func (d *fakeDataplane) observe(o dataplane.Observation) {
+	d.mu.Lock()
+	d.observation = o
+	d.mu.Unlock()
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+// journal is the order in which things were done.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out := j.lines
+	j.lines = nil
+	return out
+}
+
+// fakeChecker finds what it is told.
+type fakeChecker struct {
+	mu       sync.Mutex
+	probes   []lb.Probe
+	verdicts lb.Health
+	changed  chan struct{}
+}
+
+func (c *fakeChecker) SetProbes(p []lb.Probe)   { c.mu.Lock(); defer c.mu.Unlock(); c.probes = p }
+func (c *fakeChecker) Verdicts() lb.Health      { c.mu.Lock(); defer c.mu.Unlock(); return c.verdicts }
+func (c *fakeChecker) Changed() <-chan struct{} { return c.changed }
+
+// find gives all probes this verdict.
+func (c *fakeChecker) find(v lb.Verdict) {
+	c.mu.Lock()
+	next := lb.Health{}
+	for _, p := range c.probes {
+		if next[p.Check] == nil {
+			next[p.Check] = lb.Verdicts{}
+		}
+		next[p.Check][p.Address] = v
+	}
+	c.verdicts = next
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// fakeHub keeps what proxies write, with versions and conflicts like an API
+// server. It fails at a set rate, before or after the write took effect.
+type fakeHub struct {
+	mu       sync.Mutex
+	version  int
+	proxies  map[string]*v1alpha1.Proxy
+	reports  map[Key]*v1alpha1.ProxyReport
+	leases   map[Key]*coordinationv1.Lease
+	failing  float64
+	away     bool
+	forbid   map[string]bool
+	ending   map[string]bool
+	statuses int
+	journal  *journal
+	own      *Own
+	// onReport is called before each write of a report takes effect.
+	onReport func()
+}
+
+func newFakeHub(j *journal) *fakeHub {
+	return &fakeHub{version: 1000, proxies: map[string]*v1alpha1.Proxy{}, reports: map[Key]*v1alpha1.ProxyReport{}, leases: map[Key]*coordinationv1.Lease{}, forbid: map[string]bool{}, ending: map[string]bool{}, journal: j}
+}
+
+func (h *fakeHub) next() string { h.version++; return strconv.Itoa(h.version) }
+
+func (h *fakeHub) fail(rate float64) { h.mu.Lock(); defer h.mu.Unlock(); h.failing = rate }
+func (h *fakeHub) leave()            { h.mu.Lock(); defer h.mu.Unlock(); h.away = true }
+func (h *fakeHub) comeBack()         { h.mu.Lock(); defer h.mu.Unlock(); h.away = false }
+
+// call runs f as a request.
+func (h *fakeHub) call(f func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away {
+		return errors.New("connection refused")
+	}
+	luck := rand.Float64()
+	if luck < h.failing/2 {
+		return errors.New("connection reset before the request")
+	}
+	err := f()
+	if err == nil && luck < h.failing {
+		return errors.New("connection reset before the answer")
+	}
+	return err
+}
+
+var anything = schema.GroupResource{Resource: "things"}
+
+func (h *fakeHub) UID(context.Context) (string, error) {
+	return "hub-uid", h.call(func() error { return nil })
+}
+
+func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy, err error) {
+	return out, h.call(func() error {
+		px := h.proxies[name]
+		if px == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		out = px.DeepCopy()
+		return nil
+	})
+}
+
+// put writes a Proxy; the watch says so at once.
+func (h *fakeHub) put(px *v1alpha1.Proxy) *v1alpha1.Proxy {
+	px = px.DeepCopy()
+	px.ResourceVersion = h.next()
+	h.proxies[px.Name] = px
+	h.own.Set(px.DeepCopy(), px.ResourceVersion)
+	return px.DeepCopy()
+}
+
+func (h *fakeHub) CreateProxy(_ context.Context, px *v1alpha1.Proxy) (out *v1alpha1.Proxy, err error) {
+	return out, h.call(func() error {
+		if h.proxies[px.Name] != nil {
+			return apierrors.NewAlreadyExists(anything, px.Name)
+		}
+		px = px.DeepCopy()
+		px.UID = types.UID("uid-" + h.next())
+		out = h.put(px)
+		return nil
+	})
+}
+
+func (h *fakeHub) update(px *v1alpha1.Proxy, change func(*v1alpha1.Proxy)) (out *v1alpha1.Proxy, err error) {
+	return out, h.call(func() error {
+		old := h.proxies[px.Name]
+		if old == nil {
+			return apierrors.NewNotFound(anything, px.Name)
+		}
+		if old.ResourceVersion != px.ResourceVersion {
+			return apierrors.NewConflict(anything, px.Name, errors.New("old version"))
+		}
+		next := old.DeepCopy()
+		change(next)
+		out = h.put(next)
+		return nil
+	})
+}
+
+func (h *fakeHub) UpdateProxy(_ context.Context, px *v1alpha1.Proxy) (*v1alpha1.Proxy, error) {
+	return h.update(px, func(o *v1alpha1.Proxy) { o.Spec = px.DeepCopy().Spec })
+}
+
+func (h *fakeHub) UpdateProxyStatus(_ context.Context, px *v1alpha1.Proxy) (*v1alpha1.Proxy, error) {
+	return h.update(px, func(o *v1alpha1.Proxy) {
+		o.Status = px.DeepCopy().Status
+		h.statuses++
+		h.journal.add("status %s", px.Status.Through.LoadBalancers)
+	})
+}
+
+func (h *fakeHub) CountProxies(context.Context) (n int, err error) {
+	return n, h.call(func() error { n = len(h.proxies); return nil })
+}
+
+func (h *fakeHub) ListReports(_ context.Context, name string) (out []v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		for k, r := range h.reports {
+			if k.Name == name {
+				out = append(out, *r.DeepCopy())
+			}
+		}
+		return nil
+	})
+}
+
+func (h *fakeHub) GetReport(_ context.Context, namespace, name string) (out *v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		r := h.reports[Key{namespace, name}]
+		if r == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		out = r.DeepCopy()
+		return nil
+	})
+}
+
+func (h *fakeHub) CreateReport(_ context.Context, r *v1alpha1.ProxyReport) (out *v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		k := keyOf(r)
+		switch {
+		case h.ending[r.Namespace]:
+			e := apierrors.NewForbidden(anything, r.Name, errors.New("namespace is being terminated"))
+			e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return e
+		case h.forbid[r.Namespace]:
+			return apierrors.NewForbidden(anything, r.Name, errors.New("no"))
+		case h.reports[k] != nil:
+			return apierrors.NewAlreadyExists(anything, r.Name)
+		}
+		out = r.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.reports[k] = out.DeepCopy()
+		h.journal.add("report %s", r.Namespace)
+		if h.onReport != nil {
+			h.onReport()
+		}
+		return nil
+	})
+}
+
+func (h *fakeHub) UpdateReport(_ context.Context, r *v1alpha1.ProxyReport) (out *v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		old := h.reports[keyOf(r)]
+		switch {
+		case h.forbid[r.Namespace]:
+			return apierrors.NewForbidden(anything, r.Name, errors.New("no"))
+		case old == nil:
+			return apierrors.NewNotFound(anything, r.Name)
+		case old.ResourceVersion != r.ResourceVersion:
+			return apierrors.NewConflict(anything, r.Name, errors.New("old version"))
+		}
+		out = r.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.reports[keyOf(r)] = out.DeepCopy()
+		h.journal.add("report %s", r.Namespace)
+		if h.onReport != nil {
+			h.onReport()
+		}
+		return nil
+	})
+}
+
+func (h *fakeHub) DeleteReport(_ context.Context, namespace, name string) error {
+	return h.call(func() error {
+		if h.reports[Key{namespace, name}] == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		delete(h.reports, Key{namespace, name})
+		h.journal.add("delete %s", namespace)
+		return nil
+	})
+}
+
+func (h *fakeHub) GetLease(_ context.Context, namespace, name string) (out *coordinationv1.Lease, err error) {
+	return out, h.call(func() error {
+		l := h.leases[Key{namespace, name}]
+		if l == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		out = l.DeepCopy()
+		return nil
+	})
+}
+
+func (h *fakeHub) CreateLease(_ context.Context, l *coordinationv1.Lease) (out *coordinationv1.Lease, err error) {
+	return out, h.call(func() error {
+		if h.leases[keyOf(l)] != nil {
+			return apierrors.NewAlreadyExists(anything, l.Name)
+		}
+		out = l.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.leases[keyOf(l)] = out.DeepCopy()
+		return nil
+	})
+}
+
+func (h *fakeHub) UpdateLease(_ context.Context, l *coordinationv1.Lease) (out *coordinationv1.Lease, err error) {
+	return out, h.call(func() error {
+		old := h.leases[keyOf(l)]
+		if old == nil || old.ResourceVersion != l.ResourceVersion {
+			return apierrors.NewConflict(anything, l.Name, errors.New("old version"))
+		}
+		out = l.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.leases[keyOf(l)] = out.DeepCopy()
+		return nil
+	})
+}
+
+// world is a proxy over fakes; the test plays the watches.
+type world struct {
+	t       *testing.T
+	hub     *fakeHub
+	dp      *fakeDataplane
+	checker *fakeChecker
+	journal *journal
+	proxy   *Proxy
+	stop    func()
+	version int
+}
+
+// fakeSource leaves the Inbox to the test.
+type fakeSource struct{}
+
+func (fakeSource) Watch(ctx context.Context, _ *Inbox, _ *Own) { <-ctx.Done() }
+
+// newWorld is to be called in a synctest bubble.
+func newWorld(t *testing.T, stateDir string) *world {
+	t.Helper()
+	w := unstarted(t)
+	w.start(stateDir)
+	return w
+}
+
+func unstarted(t *testing.T) *world {
+	j := &journal{}
+	return &world{
+		t: t, journal: j, hub: newFakeHub(j), version: 100,
+		dp:      &fakeDataplane{t: t, refuse: map[lb.Socket]string{}, changed: make(chan struct{}, 1), journal: j},
+		checker: &fakeChecker{changed: make(chan struct{}, 1)},
+	}
+}
+
+func (w *world) start(stateDir string) {
+	o := Options{
+		Name: "edge-1", Pool: "edge", Version: "test", Hub: w.hub, Source: fakeSource{},
+		NewBuilder: func() Builder { return build.New(build.Options{ProxyPool: "edge", Check: w.dp.Check}) },
+		Dataplane:  w.dp, Checker: w.checker, StateDir: stateDir, ShutdownTimeout: time.Second,
+		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	}
+	w.proxy = New(o)
+	w.hub.own = w.proxy.own
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.proxy.Run(ctx) }()
+	w.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("proxy: %v", err)
+		}
+	}
+}
+
+func (w *world) next() string { w.version++; return strconv.Itoa(w.version) }
+
+// list says that all five resources hold these objects.
+func (w *world) list(objects ...Object) {
+	by := map[Resource][]Object{}
+	for _, o := range objects {
+		by[resourceOf(o)] = append(by[resourceOf(o)], o.DeepCopyObject().(Object))
+	}
+	for r := range resources {
+		w.proxy.inbox.Replace(r, by[r], w.next())
+	}
+}
+
+// set says that an object is there, new or changed.
+func (w *world) set(o Object) {
+	o = o.DeepCopyObject().(Object)
+	o.SetResourceVersion(w.next())
+	w.proxy.inbox.Set(resourceOf(o), o)
+}
+
+func (w *world) delete(o Object) { w.proxy.inbox.Delete(resourceOf(o), keyOf(o), w.next()) }
+
+func resourceOf(o Object) Resource {
+	switch o.(type) {
+	case *clusterv1.LoadBalancer:
+		return LoadBalancers
+	case *v1alpha1.TargetGroup:
+		return TargetGroups
+	case *v1alpha1.Address:
+		return Addresses
+	case *v1alpha1.LoadBalancerClass:
+		return Classes
+	}
+	return Tenants
+}
+
+// status is the Proxy's, as the hub has it.
+func (w *world) status() v1alpha1.ProxyStatus {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	if px := w.hub.proxies["edge-1"]; px != nil {
+		return *px.Status.DeepCopy()
+	}
+	return v1alpha1.ProxyStatus{}
+}
+
+func (w *world) report(namespace string) *v1alpha1.ProxyReport {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	return w.hub.reports[Key{namespace, "edge-1"}].DeepCopy()
+}
+
+func (w *world) statuses() int {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	return w.hub.statuses
+}
+
+// serves fails the test unless these sockets are listened on.
+func (w *world) serves(want ...string) {
+	w.t.Helper()
+	got, _ := w.dp.served()
+	if !slices.Equal(got, want) {
+		w.t.Errorf("serves %v, wanted %v", got, want)
+	}
+}
+
+// settle lets a time pass, and everything that is due in it happen.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func class() *v1alpha1.LoadBalancerClass {
+	return &v1alpha1.LoadBalancerClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "edge", UID: "class", Generation: 1},
+		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: "edge"}},
+	}
+}
+
+// loadBalancer and its address, in a namespace.
+func loadBalancer(namespace, name, address string) (*clusterv1.LoadBalancer, *v1alpha1.Address) {
+	return &clusterv1.LoadBalancer{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), Generation: 1},
+			Spec: clusterv1.LoadBalancerSpec{
+				ClassName: "edge", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}},
+				Ports: []clusterv1.Port{{Port: 80, TargetPort: 8080}},
+			},
+		}, &v1alpha1.Address{
+			ObjectMeta: metav1.ObjectMeta{Name: address, UID: types.UID("a-" + address), Generation: 1},
+			Spec: v1alpha1.AddressSpec{
+				Address: address, Pool: "public", ProxyPool: "edge", Phase: v1alpha1.AddressGranted,
+				Holders: []v1alpha1.Holder{{Namespace: namespace, Name: name, Ports: []string{"TCP/80"}}},
+			},
+		}
+}
+
+func targetGroup(namespace string, targets ...v1alpha1.Target) *v1alpha1.TargetGroup {
+	return &v1alpha1.TargetGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nodes-0", UID: types.UID("tg-" + namespace), Generation: 1, Labels: map[string]string{"x": "y"}},
+		Spec:       v1alpha1.TargetGroupSpec{Targets: targets},
+	}
+}

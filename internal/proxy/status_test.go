@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+)
+
+func TestThroughIsWrittenAtOnceThenAtMostEvery50ms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		w.list(class())
+		settle(2 * time.Second)
+		before := w.statuses()
+		l, a := loadBalancer("shop", "first", "192.0.2.1")
+		w.set(l)
+		w.set(a)
+		settle(time.Millisecond)
+		if w.statuses() != before+1 || w.status().Through.Addresses != fmt.Sprint(w.version) {
+			t.Errorf("%d writes, through %+v at once", w.statuses()-before, w.status().Through)
+		}
+		for i := range 100 {
+			l, a := loadBalancer("shop", fmt.Sprint("web", i), fmt.Sprint("192.0.2.", 100+i))
+			w.set(l)
+			w.set(a)
+			settle(10 * time.Millisecond)
+		}
+		settle(time.Second)
+		if n := w.statuses() - before; n < 10 || n > 23 {
+			t.Errorf("%d writes of status in a second of changes, wanted about 20", n)
+		}
+		if got := w.status().Through.Addresses; got != fmt.Sprint(w.version) {
+			t.Errorf("through %s at last, wanted %d", got, w.version)
+		}
+	})
+}
+
+func TestAtRestOnlyTheLeaseIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, t.TempDir())
+		defer w.stop()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.list(l, a, class())
+		settle(10 * time.Second)
+		w.hub.mu.Lock()
+		before := w.hub.version
+		w.hub.mu.Unlock()
+		settle(10 * time.Minute)
+		w.hub.mu.Lock()
+		defer w.hub.mu.Unlock()
+		if n := w.hub.version - before; n != 60 {
+			t.Errorf("%d writes in ten minutes of rest, wanted 60 renewals", n)
+		}
+	})
+}
+
+func TestTwoProcessesOfOneNameSayItAndDoNotFight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		w.list(class())
+		settle(time.Second)
+		// The other one writes each time that it sees our boot, as a sane process would not.
+		writes := w.statuses()
+		for range 60 {
+			w.hub.mu.Lock()
+			px := w.hub.proxies["edge-1"].DeepCopy()
+			if px.Status.Boot == w.proxy.Boot() {
+				px.Status.Boot = "other"
+				w.hub.put(px)
+			}
+			w.hub.mu.Unlock()
+			settle(time.Second)
+		}
+		if n := w.statuses() - writes; n > 4 {
+			t.Errorf("%d writes against the other in a minute, wanted at most 4", n)
+		}
+		settle(time.Minute)
+		st := w.status()
+		if st.Boot != w.proxy.Boot() || st.Conditions[0].Reason != ReasonDuplicateName {
+			t.Errorf("status %+v, wanted our boot and %s", st, ReasonDuplicateName)
+		}
+		settle(5 * time.Minute)
+		if st := w.status(); st.Conditions[0].Reason != ReasonServing {
+			t.Errorf("condition %+v long after the other was seen", st.Conditions[0])
+		}
+	})
+}
+
+func TestADeletedProxyRegistersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.list(l, a, class())
+		settle(time.Second)
+		w.hub.mu.Lock()
+		delete(w.hub.proxies, "edge-1")
+		w.hub.own.Set(nil, w.hub.next())
+		w.hub.mu.Unlock()
+		settle(time.Second)
+		if st := w.status(); st.Boot != w.proxy.Boot() || st.Phase != v1alpha1.ProxyServing || st.Frontends != 1 {
+			t.Errorf("status %+v", st)
+		}
+		w.serves("192.0.2.1:80/TCP")
+	})
+}
+
+func TestHubAwayAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		w.list(class())
+		settle(time.Second)
+		w.hub.leave()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.set(l)
+		w.set(a)
+		settle(time.Minute)
+		w.serves("192.0.2.1:80/TCP")
+		w.hub.comeBack()
+		settle(2 * time.Second)
+		if st := w.status(); st.Frontends != 1 || st.Through.Addresses != fmt.Sprint(w.version) {
+			t.Errorf("two seconds after the hub came back: %+v", st)
+		}
+	})
+}
