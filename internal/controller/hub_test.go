@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,12 +27,45 @@ import (
 // soon is how long anything may take on a machine that is busy.
 const soon = 30 * time.Second
 
-// hub is an API server with our kinds and roles, and as many managers as a test starts.
+// hub is an API server with our kinds and roles, and as many managers as a scenario starts.
 type hub struct {
 	t       *testing.T
 	control *testkit.ControlPlane
 	// api is the administrator's client, uncached.
 	api client.Client
+	// name of the scenario: of its class, its address pool, its Tenant and the pool of its proxies.
+	name string
+}
+
+// TestScenarios tells each story on one API server, with a manager of its own that has no
+// more rights than the installed ones.
+func TestScenarios(t *testing.T) {
+	whole := newHub(t)
+	for name, scenario := range map[string]func(*hub){
+		"granted":    granted,
+		"joined":     joined,
+		"refused":    refused,
+		"silent":     silent,
+		"waiters":    waiters,
+		"inuse":      inUse,
+		"quota":      quota,
+		"moved":      moved,
+		"classless":  classless,
+		"orphaned":   orphaned,
+		"restarted":  restarted,
+		"elected":    elected,
+		"suspended":  suspended,
+		"tenant":     tenantLife,
+		"taken":      namespaceTaken,
+		"targets":    targets,
+		"overlap":    overlap,
+		"quarantine": quarantine,
+		"burst":      burst,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(&hub{t, whole.control, whole.api, name})
+		})
+	}
 }
 
 func newHub(t *testing.T) *hub {
@@ -55,7 +87,7 @@ func newHub(t *testing.T) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hub{t: t, control: c, api: api}
+	return &hub{t, c, api, ""}
 }
 
 // manager runs a manager under its own identity until the test ends or stop is called.
@@ -182,41 +214,48 @@ func addressOf(l *clusterv1.LoadBalancer) string {
 	return l.Status.Addresses[0].Value
 }
 
-// The objects of most tests: one class, one pool, one Tenant.
+// The objects of most scenarios: one class, one pool, one Tenant, all of the scenario's name.
 
-func newClass(name string, pools ...string) *v1alpha1.LoadBalancerClass {
+func (h *hub) newClass() *v1alpha1.LoadBalancerClass {
 	return &v1alpha1.LoadBalancerClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationDefaultClass: "true"}},
-		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: "edge"}, AddressPools: pools},
+		ObjectMeta: metav1.ObjectMeta{Name: h.name},
+		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: h.name}, AddressPools: []string{h.name}},
 	}
 }
 
-func newPool(name string, ranges ...string) *v1alpha1.AddressPool {
-	return &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.AddressPoolSpec{Ranges: ranges, Requestable: true}}
+func (h *hub) newPool(ranges ...string) *v1alpha1.AddressPool {
+	return &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: v1alpha1.AddressPoolSpec{Ranges: ranges, Requestable: true}}
 }
 
-// tenant creates a Tenant and waits for its namespace.
-func (h *hub) tenant(name string, change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
+// stage creates all three, with one TargetGroup.
+func (h *hub) stage(ranges ...string) {
 	h.t.Helper()
-	tn := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8"}}}
+	h.create(h.newPool(ranges...), h.newClass())
+	h.tenant()
+	h.create(h.newTargetGroup("10.0.0.1"))
+}
+
+// tenant creates the Tenant and waits for its namespace.
+func (h *hub) tenant(change ...func(*v1alpha1.Tenant)) *v1alpha1.Tenant {
+	h.t.Helper()
+	tn := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8"}}}
 	for _, f := range change {
 		f(tn)
 	}
 	h.create(tn)
 	wait(h, tn, "Ready", func(tn *v1alpha1.Tenant) error { return condition(tn.Status.Conditions, "Ready=True") })
-	wait(h, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: v1alpha1.AgentServiceAccount}}, "there", func(*corev1.ServiceAccount) error { return nil })
 	return tn
 }
 
 // newLoadBalancer is one as an agent makes it.
-func newLoadBalancer(namespace, name string, ports ...int32) *clusterv1.LoadBalancer {
+func (h *hub) newLoadBalancer(name string, ports ...int32) *clusterv1.LoadBalancer {
 	l := &clusterv1.LoadBalancer{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, Finalizers: []string{clusterv1.Finalizer},
+			Namespace: h.name, Name: name, Finalizers: []string{clusterv1.Finalizer},
 			Annotations: map[string]string{v1alpha1.AnnotationOrigin: "Service/default/" + name},
 		},
 		Spec: clusterv1.LoadBalancerSpec{
-			ClassName: "edge",
+			ClassName: h.name,
 			Selector:  &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}},
 		},
 	}
@@ -226,10 +265,34 @@ func newLoadBalancer(namespace, name string, ports ...int32) *clusterv1.LoadBala
 	return l
 }
 
-func newTargetGroup(namespace string, addresses ...string) *v1alpha1.TargetGroup {
-	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nodes-0", Labels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}}}
+// loadBalancer creates one.
+func (h *hub) loadBalancer(name string, ports ...int32) *clusterv1.LoadBalancer {
+	h.t.Helper()
+	l := h.newLoadBalancer(name, ports...)
+	h.create(l)
+	return l
+}
+
+func (h *hub) newTargetGroup(addresses ...string) *v1alpha1.TargetGroup {
+	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: h.name, Name: "nodes-0", Labels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}}}
 	for i, a := range addresses {
 		g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{Name: fmt.Sprintf("node-%d", i), UID: fmt.Sprintf("uid-%d", i), Addresses: []string{a}})
 	}
 	return g
+}
+
+// address is the Address that a LoadBalancer shows.
+func (h *hub) address(l *clusterv1.LoadBalancer) *v1alpha1.Address {
+	h.t.Helper()
+	if addressOf(l) == "" {
+		h.t.Fatalf("LoadBalancer %s shows no address", l.Name)
+	}
+	return &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: addressOf(l)}}
+}
+
+func isReleasing(a *v1alpha1.Address) error {
+	if a.Spec.Phase != v1alpha1.AddressReleasing || a.Spec.ReleasingSince == nil {
+		return fmt.Errorf("phase %s since %v", a.Spec.Phase, a.Spec.ReleasingSince)
+	}
+	return nil
 }

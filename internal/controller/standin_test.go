@@ -21,35 +21,44 @@ type standin struct {
 	boot    string
 	seq     int64
 	refused map[string][]v1alpha1.RefusedFrontend // by namespace
+	sick    []v1alpha1.ReportedMember             // of the scenario's namespace
 	open    int64                                 // connections still open on addresses that are being released
 
 }
 
-// proxy registers a stand-in of pool edge, whose Lease is written once.
+// proxy registers a stand-in of the scenario's pool, whose Lease is written once.
 func (h *hub) proxy(name string) *standin {
 	h.t.Helper()
+	name = h.name + "-" + name
 	s := &standin{hub: h, name: name, boot: rand.String(8), refused: map[string][]v1alpha1.RefusedFrontend{}}
-	h.create(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: "edge"}})
+	h.create(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: h.name}})
 	s.renew()
 	return s
+}
+
+// beat renews the Lease again and again until the test ends: whoever comes sees one.
+func (s *standin) beat() {
+	s.repeat(s.tryRenew)
 }
 
 // renew renews the Lease.
 func (s *standin) renew() {
 	s.t.Helper()
+	if err := s.tryRenew(s.t.Context()); err != nil {
+		s.t.Fatalf("renewing the lease of %s: %v", s.name, err)
+	}
+}
+
+func (s *standin) tryRenew(ctx context.Context) error {
 	now := metav1.NewMicroTime(time.Now())
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: s.name}}
-	err := s.api.Get(s.t.Context(), client.ObjectKeyFromObject(l), l)
+	err := s.api.Get(ctx, client.ObjectKeyFromObject(l), l)
 	l.Spec.HolderIdentity, l.Spec.RenewTime = &s.name, &now
 	l.Annotations = map[string]string{v1alpha1.AnnotationBoot: s.boot}
 	if err != nil {
-		err = s.api.Create(s.t.Context(), l)
-	} else {
-		err = s.api.Update(s.t.Context(), l)
+		return s.api.Create(ctx, l)
 	}
-	if err != nil {
-		s.t.Fatalf("renewing the lease of %s: %v", s.name, err)
-	}
+	return s.api.Update(ctx, l)
 }
 
 // die deletes the Lease, which is what a silent proxy's looks like after a while.
@@ -58,28 +67,29 @@ func (s *standin) die() {
 	s.delete(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: s.name}})
 }
 
-// run applies again and again until the test ends or halt is called.
-func (s *standin) run() (halt func()) {
-	ctx, cancel := context.WithCancel(s.t.Context())
+// run applies again and again until the test ends.
+func (s *standin) run() { s.repeat(s.apply) }
+
+func (s *standin) repeat(f func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for tick := time.NewTicker(20 * time.Millisecond); ; {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
 			select {
 			case <-ctx.Done():
-				tick.Stop()
 				return
 			case <-tick.C:
 			}
-			if err := s.apply(ctx); err != nil && ctx.Err() == nil {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.t.Errorf("stand-in %s: %v", s.name, err)
 				return
 			}
 		}
 	}()
-	halt = func() { cancel(); <-done }
-	s.t.Cleanup(halt)
-	return halt
+	s.t.Cleanup(func() { cancel(); <-done })
 }
 
 // catchUp applies once.
@@ -111,8 +121,11 @@ func (s *standin) apply(ctx context.Context) error {
 	for namespace, refused := range s.refused {
 		in(namespace).Refused = refused
 	}
+	if len(s.sick) > 0 {
+		in(s.hub.name).Members = append(in(s.hub.name).Members, s.sick...)
+	}
 	for _, a := range addresses.Items {
-		if a.Spec.Phase != v1alpha1.AddressReleasing {
+		if a.Spec.Phase != v1alpha1.AddressReleasing || a.Spec.ProxyPool != s.hub.name {
 			continue
 		}
 		e := v1alpha1.ReportedAddress{Name: a.Name, UID: string(a.UID), State: v1alpha1.ReportedGone}
@@ -124,6 +137,9 @@ func (s *standin) apply(ctx context.Context) error {
 		}
 	}
 	for _, g := range groups.Items {
+		if g.Namespace != s.hub.name {
+			continue
+		}
 		for _, t := range g.Spec.Targets {
 			if t.State == v1alpha1.TargetDraining {
 				in(g.Namespace).Members = append(in(g.Namespace).Members, v1alpha1.ReportedMember{
