@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fakeHub keeps what proxies write, with versions and conflicts like an API
+// server. It fails at a set rate, before or after the write took effect.
+type fakeHub struct {
+	mu       sync.Mutex
+	version  int
+	proxies  map[string]*v1alpha1.Proxy
+	reports  map[Key]*v1alpha1.ProxyReport
+	leases   map[Key]*coordinationv1.Lease
+	failing  float64
+	away     bool
+	forbid   map[string]bool
+	ending   map[string]bool
+	statuses int
+	journal  *journal
+	own      *Own
+	// onReport is called before each write of a report takes effect.
+	onReport func()
+}
+
+func newFakeHub(j *journal) *fakeHub {
+	return &fakeHub{version: 1000, proxies: map[string]*v1alpha1.Proxy{}, reports: map[Key]*v1alpha1.ProxyReport{}, leases: map[Key]*coordinationv1.Lease{}, forbid: map[string]bool{}, ending: map[string]bool{}, journal: j}
+}
+
+func (h *fakeHub) next() string { h.version++; return strconv.Itoa(h.version) }
+
+func (h *fakeHub) fail(rate float64) { h.mu.Lock(); defer h.mu.Unlock(); h.failing = rate }
+func (h *fakeHub) leave()            { h.mu.Lock(); defer h.mu.Unlock(); h.away = true }
+func (h *fakeHub) comeBack()         { h.mu.Lock(); defer h.mu.Unlock(); h.away = false }
+
+// call runs f as a request.
+func (h *fakeHub) call(f func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away {
+		return errors.New("connection refused")
+	}
+	luck := rand.Float64()
+	if luck < h.failing/2 {
+		return errors.New("connection reset before the request")
+	}
+	err := f()
+	if err == nil && luck < h.failing {
+		return errors.New("connection reset before the answer")
+	}
+	return err
+}
+
+var anything = schema.GroupResource{Resource: "things"}
+
+func (h *fakeHub) UID(context.Context) (string, error) {
+	return "hub-uid", h.call(func() error { return nil })
+}
+
+func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy, err error) {
+	return out, h.call(func() error {
+		px := h.proxies[name]
+		if px == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		out = px.DeepCopy()
+		return nil
+	})
+}
+
+// put writes a Proxy; the watch says so at once.
+func (h *fakeHub) put(px *v1alpha1.Proxy) *v1alpha1.Proxy {
+	px = px.DeepCopy()
+	px.ResourceVersion = h.next()
+	h.proxies[px.Name] = px
+	h.own.Set(px.DeepCopy(), px.ResourceVersion)
+	return px.DeepCopy()
+}
+
+func (h *fakeHub) CreateProxy(_ context.Context, px *v1alpha1.Proxy) (out *v1alpha1.Proxy, err error) {
+	return out, h.call(func() error {
+		if h.proxies[px.Name] != nil {
+			return apierrors.NewAlreadyExists(anything, px.Name)
+		}
+		px = px.DeepCopy()
+		px.UID = types.UID("uid-" + h.next())
+		out = h.put(px)
+		return nil
+	})
+}
+
+func (h *fakeHub) update(px *v1alpha1.Proxy, change func(*v1alpha1.Proxy)) (out *v1alpha1.Proxy, err error) {
+	return out, h.call(func() error {
+		old := h.proxies[px.Name]
+		if old == nil {
+			return apierrors.NewNotFound(anything, px.Name)
+		}
+		if old.ResourceVersion != px.ResourceVersion {
+			return apierrors.NewConflict(anything, px.Name, errors.New("old version"))
+		}
+		next := old.DeepCopy()
+		change(next)
+		out = h.put(next)
+		return nil
+	})
+}
+
+func (h *fakeHub) UpdateProxy(_ context.Context, px *v1alpha1.Proxy) (*v1alpha1.Proxy, error) {
+	return h.update(px, func(o *v1alpha1.Proxy) { o.Spec = px.DeepCopy().Spec })
+}
+
+func (h *fakeHub) UpdateProxyStatus(_ context.Context, px *v1alpha1.Proxy) (*v1alpha1.Proxy, error) {
+	return h.update(px, func(o *v1alpha1.Proxy) {
+		o.Status = px.DeepCopy().Status
+		h.statuses++
+		h.journal.add("status %s", px.Status.Through.LoadBalancers)
+	})
+}
+
+func (h *fakeHub) CountProxies(context.Context) (n int, err error) {
+	return n, h.call(func() error { n = len(h.proxies); return nil })
+}
+
+func (h *fakeHub) ListReports(_ context.Context, name string) (out []v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		for k, r := range h.reports {
+			if k.Name == name {
+				out = append(out, *r.DeepCopy())
+			}
+		}
+		return nil
+	})
+}
+
+func (h *fakeHub) GetReport(_ context.Context, namespace, name string) (out *v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		r := h.reports[Key{namespace, name}]
+		if r == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		out = r.DeepCopy()
+		return nil
+	})
+}
+
+func (h *fakeHub) CreateReport(_ context.Context, r *v1alpha1.ProxyReport) (out *v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		k := keyOf(r)
+		switch {
+		case h.ending[r.Namespace]:
+			e := apierrors.NewForbidden(anything, r.Name, errors.New("namespace is being terminated"))
+			e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return e
+		case h.forbid[r.Namespace]:
+			return apierrors.NewForbidden(anything, r.Name, errors.New("no"))
+		case h.reports[k] != nil:
+			return apierrors.NewAlreadyExists(anything, r.Name)
+		}
+		out = r.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.reports[k] = out.DeepCopy()
+		h.journal.add("report %s", r.Namespace)
+		if h.onReport != nil {
+			h.onReport()
+		}
+		return nil
+	})
+}
+
+func (h *fakeHub) UpdateReport(_ context.Context, r *v1alpha1.ProxyReport) (out *v1alpha1.ProxyReport, err error) {
+	return out, h.call(func() error {
+		old := h.reports[keyOf(r)]
+		switch {
+		case h.forbid[r.Namespace]:
+			return apierrors.NewForbidden(anything, r.Name, errors.New("no"))
+		case old == nil:
+			return apierrors.NewNotFound(anything, r.Name)
+		case old.ResourceVersion != r.ResourceVersion:
+			return apierrors.NewConflict(anything, r.Name, errors.New("old version"))
+		}
+		out = r.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.reports[keyOf(r)] = out.DeepCopy()
+		h.journal.add("report %s", r.Namespace)
+		if h.onReport != nil {
+			h.onReport()
+		}
+		return nil
+	})
+}
+
+func (h *fakeHub) DeleteReport(_ context.Context, namespace, name string) error {
+	return h.call(func() error {
+		if h.reports[Key{namespace, name}] == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		delete(h.reports, Key{namespace, name})
+		h.journal.add("delete %s", namespace)
+		return nil
+	})
+}
+
+func (h *fakeHub) GetLease(_ context.Context, namespace, name string) (out *coordinationv1.Lease, err error) {
+	return out, h.call(func() error {
+		l := h.leases[Key{namespace, name}]
+		if l == nil {
+			return apierrors.NewNotFound(anything, name)
+		}
+		out = l.DeepCopy()
+		return nil
+	})
+}
+
+func (h *fakeHub) CreateLease(_ context.Context, l *coordinationv1.Lease) (out *coordinationv1.Lease, err error) {
+	return out, h.call(func() error {
+		if h.leases[keyOf(l)] != nil {
+			return apierrors.NewAlreadyExists(anything, l.Name)
+		}
+		out = l.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.leases[keyOf(l)] = out.DeepCopy()
+		return nil
+	})
+}
+
+func (h *fakeHub) UpdateLease(_ context.Context, l *coordinationv1.Lease) (out *coordinationv1.Lease, err error) {
+	return out, h.call(func() error {
+		old := h.leases[keyOf(l)]
+		if old == nil || old.ResourceVersion != l.ResourceVersion {
+			return apierrors.NewConflict(anything, l.Name, errors.New("old version"))
+		}
+		out = l.DeepCopy()
+		out.ResourceVersion = h.next()
+		h.leases[keyOf(l)] = out.DeepCopy()
+		return nil
+	})
+}
