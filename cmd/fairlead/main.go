@@ -43,6 +43,6 @@ func newRootCommand() *cobra.Command {
 		return app.ServeDebug(debug)
 	}
 	root.PersistentFlags().StringVar(&log.Level, "log-level", "info", "what processes log: debug, info, warn or error")
-	root.AddCommand(newDemoCommand(), newManagerCommand(log), newProxyCommand(log))
+	root.AddCommand(newAgentCommand(log), newDemoCommand(), newManagerCommand(log), newProxyCommand(log))
 	return root
 }

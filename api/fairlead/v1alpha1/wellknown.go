@@ -38,6 +38,10 @@ const (
 	AnnotationThrough = "fairlead.dev/through"
 	// AnnotationBoot on a proxy's Lease is the boot that renews it.
 	AnnotationBoot = "fairlead.dev/boot"
+	// AnnotationLoadBalancer on a tenant's Service names its LoadBalancer in the hub. It comes and goes with the finalizer.
+	AnnotationLoadBalancer = "fairlead.dev/loadbalancer"
+	// AnnotationVersion on an agent's Lease is the agent's version.
+	AnnotationVersion = "fairlead.dev/version"
 	// AnnotationClusterUID on an agent's Lease is the UID of its cluster's kube-system namespace.
 	AnnotationClusterUID = "fairlead.dev/cluster-uid"
 )

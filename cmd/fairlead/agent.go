@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+
+	"fairlead.dev/fairlead/internal/app"
+	"github.com/spf13/cobra"
+)
+
+func newAgentCommand(log *app.LogOptions) *cobra.Command {
+	o := app.AgentOptions{LeaderElection: app.DefaultLeaderElection()}
+	o.LeaderElection.Enabled = false
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Give a tenant cluster's Services their addresses",
+		Long: `Runs beside a tenant cluster. Its Services of type LoadBalancer become LoadBalancers in the hub, its Nodes become
+TargetGroups; addresses, conditions and events come back to the Services.
+
+A Service is served if its spec.loadBalancerClass is PREFIX/CLASS, where CLASS is a LoadBalancerClass of the hub, or if it
+has none, unless --default=false. The annotation fairlead.dev/class chooses a class too.
+
+Of several agents of one cluster one should work: give each --leader-elect. What is served needs no agent.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := app.NewLogger(os.Stderr, *log)
+			if err != nil {
+				return err
+			}
+			o.Logger = logger
+			return app.RunAgent(cmd.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the tenant cluster (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
+	f.StringVar(&o.Context, "context", "", "context of that kubeconfig")
+	f.StringVar(&o.HubKubeconfig, "hub-kubeconfig", "", "kubeconfig of the hub")
+	f.StringVar(&o.HubContext, "hub-context", "", "context of that kubeconfig")
+	f.StringVar(&o.HubNamespace, "hub-namespace", "", "this cluster's namespace in the hub (default: the hub kubeconfig's, else the Tenant's name)")
+	f.StringVar(&o.Tenant, "tenant", "", "name of this cluster's Tenant in the hub (default: the hub namespace)")
+	f.StringVar(&o.Filter.ClassPrefix, "class-prefix", app.DefaultClassPrefix, "what stands before the slash in the spec.loadBalancerClass of Services that are ours")
+	f.BoolVar(&o.Filter.Unclassed, "default", true, "serve Services without spec.loadBalancerClass too")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
+	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
+	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several agents work, by a Lease in the tenant's namespace fairlead-system")
+	f.DurationVar(&o.LeaderElection.LeaseDuration, "leader-elect-lease-duration", o.LeaderElection.LeaseDuration, "how long an agent that is silent stays the one")
+	f.DurationVar(&o.LeaderElection.RenewDeadline, "leader-elect-renew-deadline", o.LeaderElection.RenewDeadline, "how long it tries to renew before it steps down")
+	f.DurationVar(&o.LeaderElection.RetryPeriod, "leader-elect-retry-period", o.LeaderElection.RetryPeriod, "time between two tries")
+	if err := c.MarkFlagRequired("hub-kubeconfig"); err != nil {
+		panic(err) // no such flag
+	}
+	return c
+}

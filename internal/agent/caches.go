@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"net/http"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mapper names the resources of all kinds that the agent uses, without asking an API server: the
+// agent starts while one is away, and needs no right to discovery.
+func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	m := meta.NewDefaultRESTMapper(nil)
+	for resource, kind := range map[string]schema.GroupVersionKind{
+		"services":      v1.SchemeGroupVersion.WithKind("Service"),
+		"loadbalancers": clusterv1.GroupVersion.WithKind("LoadBalancer"),
+		"targetgroups":  v1alpha1.GroupVersion.WithKind("TargetGroup"),
+		"leases":        coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+		"events":        eventsv1.SchemeGroupVersion.WithKind("Event"),
+	} {
+		add(m, kind, resource, meta.RESTScopeNamespace)
+	}
+	for resource, kind := range map[string]schema.GroupVersionKind{
+		"nodes":               v1.SchemeGroupVersion.WithKind("Node"),
+		"namespaces":          v1.SchemeGroupVersion.WithKind("Namespace"),
+		"tenants":             v1alpha1.GroupVersion.WithKind("Tenant"),
+		"loadbalancerclasses": v1alpha1.GroupVersion.WithKind("LoadBalancerClass"),
+	} {
+		add(m, kind, resource, meta.RESTScopeRoot)
+	}
+	return m, nil
+}
+
+func add(m *meta.DefaultRESTMapper, kind schema.GroupVersionKind, resource string, scope meta.RESTScope) {
+	r := kind.GroupVersion().WithResource(resource)
+	m.AddSpecific(kind, r, r, scope)
+}
+
+// What the caches return is shared and never changed: a tenant with 10,000 Services would be
+// copied for each look.
+var shared = true
+
+func tenantCache() cache.Options {
+	return cache.Options{
+		DefaultTransform:             cache.TransformStripManagedFields(),
+		DefaultUnsafeDisableDeepCopy: &shared,
+		ByObject:                     map[client.Object]cache.ByObject{&v1.Node{}: {Transform: slimNode}},
+	}
+}
+
+func hubCache(namespace string) cache.Options {
+	return cache.Options{
+		DefaultNamespaces:            map[string]cache.Config{namespace: {}},
+		DefaultTransform:             cache.TransformStripManagedFields(),
+		DefaultUnsafeDisableDeepCopy: &shared,
+	}
+}
+
+// defaultsCache holds one Tenant and all classes.
+func defaultsCache(tenant string) cache.Options {
+	return cache.Options{
+		DefaultTransform:             cache.TransformStripManagedFields(),
+		DefaultUnsafeDisableDeepCopy: &shared,
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.Tenant{}: {Field: fields.OneTermEqualSelector("metadata.name", tenant)},
+		},
+	}
+}
+
+// slimNode keeps of a Node what package node reads.
+func slimNode(obj any) (any, error) {
+	n, ok := obj.(*v1.Node)
+	if !ok {
+		return obj, nil
+	}
+	n.ManagedFields = nil
+	n.Spec = v1.NodeSpec{Taints: n.Spec.Taints}
+	status := v1.NodeStatus{Addresses: n.Status.Addresses}
+	for _, c := range n.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			status.Conditions = []v1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	n.Status = status
+	return n, nil
+}

@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// defaults knows the class of Services that name none, so that the manager need not write it.
+// Until the hub has shown Tenant and classes, or if it doesn't, the class stays empty and the manager
+// fills it in. That is why this cache is no condition of anybody's start.
+type defaults struct {
+	hub    cache.Cache
+	tenant string
+	synced atomic.Bool
+}
+
+// Start fills the cache until ctx ends.
+func (d *defaults) Start(ctx context.Context) error {
+	for _, o := range []struct{ get func() error }{
+		{func() error {
+			_, err := d.hub.GetInformer(ctx, &v1alpha1.Tenant{}, cache.BlockUntilSynced(false))
+			return err
+		}},
+		{func() error {
+			_, err := d.hub.GetInformer(ctx, &v1alpha1.LoadBalancerClass{}, cache.BlockUntilSynced(false))
+			return err
+		}},
+	} {
+		if err := o.get(); err != nil {
+			return fmt.Errorf("watching classes: %w", err)
+		}
+	}
+	go func() { d.synced.Store(d.hub.WaitForCacheSync(ctx)) }()
+	return d.hub.Start(ctx)
+}
+
+// class is the Tenant's, else the one that is marked in the hub, of several the oldest; empty if it is not known.
+func (d *defaults) class() string {
+	if !d.synced.Load() {
+		return ""
+	}
+	ctx := context.Background() // reads memory
+	t := &v1alpha1.Tenant{}
+	if d.hub.Get(ctx, types.NamespacedName{Name: d.tenant}, t) == nil && t.Spec.DefaultClass != "" {
+		return t.Spec.DefaultClass
+	}
+	list := &v1alpha1.LoadBalancerClassList{}
+	if d.hub.List(ctx, list) != nil {
+		return ""
+	}
+	var oldest *v1alpha1.LoadBalancerClass
+	for i := range list.Items {
+		c := &list.Items[i]
+		if c.Annotations[v1alpha1.AnnotationDefaultClass] != "true" {
+			continue
+		}
+		if oldest == nil || c.CreationTimestamp.Before(&oldest.CreationTimestamp) || c.CreationTimestamp.Equal(&oldest.CreationTimestamp) && c.Name < oldest.Name {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return ""
+	}
+	return oldest.Name
+}

@@ -1,0 +1,22 @@
+// Package agent runs in or beside a tenant cluster and keeps the hub's namespace of that
+// tenant in step with it:
+//
+//	tenant                                   hub namespace
+//	Service ──service.Want───────────SSA──▶ LoadBalancer
+//	Service ◀─status, event──service.Judge── LoadBalancer.status
+//	Node ────node.Target, Place──────SSA──▶ TargetGroup nodes-0, …
+//	kube-system's UID ───────────────SSA──▶ Lease fairlead-agent
+//
+// The thinking is in the pure packages service and node; here are the caches, the writes and
+// what keeps them few:
+//
+//   - A Service costs four writes until it is published: finalizer and LoadBalancer in parallel,
+//     status, event. A Node's change costs one, whatever the number of Services.
+//   - Nothing is written twice because a cache is a moment behind: memory knows what was
+//     written and not yet seen.
+//   - An event follows a change of the condition fairlead.dev/Programmed, asynchronously, so that
+//     a restart repeats none.
+//
+// When either API server is away, what is to be written waits, at most five seconds between two
+// tries, and watches go on where they were (patience.go).
+package agent

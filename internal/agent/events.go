@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/agent/service"
+)
+
+const (
+	eventQueue   = 10_000
+	eventWriters = 8
+	eventTries   = 5
+	eventWait    = time.Second
+	reporter     = "fairlead.dev/agent"
+	eventAction  = "LoadBalancing"
+)
+
+// recorder writes events in the background. When it can't keep up or the API server is away
+// for long, events are dropped and counted: the condition says the same.
+type recorder struct {
+	tenant   client.Client
+	instance string
+	log      *slog.Logger
+	metrics  *metrics
+	queue    chan *eventsv1.Event
+}
+
+func newRecorder(tenant client.Client, instance string, log *slog.Logger, m *metrics) *recorder {
+	return &recorder{tenant: tenant, instance: instance, log: log, metrics: m, queue: make(chan *eventsv1.Event, eventQueue)}
+}
+
+// say queues the event that tells a verdict.
+func (r *recorder) say(s *v1.Service, v service.Verdict) {
+	kind := v1.EventTypeWarning
+	if v.Good() {
+		kind = v1.EventTypeNormal
+	}
+	now := metav1.NowMicro()
+	e := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("%s.%x", s.Name, now.UnixNano())},
+		EventTime:           now,
+		ReportingController: reporter,
+		ReportingInstance:   r.instance,
+		Action:              eventAction,
+		Reason:              v.Reason,
+		Type:                kind,
+		Note:                v.Message,
+		Regarding:           v1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID},
+	}
+	if v.Reason == clusterv1.ReasonProgrammed && v.Message == "" {
+		e.Note = "Served"
+	}
+	select {
+	case r.queue <- e:
+	default:
+		r.metrics.eventsDropped.Inc()
+	}
+}
+
+// Start writes until ctx ends.
+func (r *recorder) Start(ctx context.Context) error {
+	done := make(chan struct{})
+	for range eventWriters {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for {
+				select {
+				case e := <-r.queue:
+					r.write(ctx, e)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	for range eventWriters {
+		<-done
+	}
+	return nil
+}
+
+func (r *recorder) write(ctx context.Context, e *eventsv1.Event) {
+	var err error
+	for range eventTries {
+		err = r.tenant.Create(ctx, e)
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err):
+			return
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err): // its namespace is gone or going, or we may not
+			r.drop(e, err)
+			return
+		}
+		t := time.NewTimer(eventWait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+	r.drop(e, err)
+}
+
+func (r *recorder) drop(e *eventsv1.Event, err error) {
+	r.metrics.eventsDropped.Inc()
+	r.log.Warn("event not written", "namespace", e.Namespace, "service", e.Regarding.Name, "reason", e.Reason, "error", err)
+}

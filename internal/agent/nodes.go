@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/agent/node"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// nodesKey is the one key of the nodes' queue: what changes while one write runs is in the next.
+var nodesKey = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.TargetsNodes}}
+
+// nodes keeps the TargetGroups of the tenant's Nodes. One goroutine runs it.
+type nodes struct {
+	tenant    client.Client
+	hub       client.Client
+	namespace string
+	memory    *memory[v1alpha1.TargetGroupSpec]
+	log       *slog.Logger
+	metrics   *metrics
+}
+
+// Reconcile writes the groups that differ.
+func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	targets, err := r.targets(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	list := &v1alpha1.TargetGroupList{}
+	if err := r.hub.List(ctx, list, client.InNamespace(r.namespace)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing TargetGroups: %w", err)
+	}
+	groups := map[int]*v1alpha1.TargetGroup{}
+	have := map[int][]v1alpha1.Target{}
+	for i := range list.Items {
+		g := &list.Items[i]
+		if index, ok := node.Index(g.Name); ok {
+			groups[index] = g
+			have[index] = g.Spec.Targets
+		}
+	}
+	// What was written and isn't in the cache yet counts.
+	result := reconcile.Result{}
+	specs := map[int]v1alpha1.TargetGroupSpec{}
+	for index := range maxIndex(have, len(targets)) {
+		var cached client.Object
+		if g := groups[index]; g != nil {
+			cached = g
+			specs[index] = g.Spec
+		}
+		if spec, wait, ok := r.memory.pending(r.key(index), cached); ok {
+			have[index], specs[index] = spec.Targets, spec
+			result.RequeueAfter = wait
+		}
+	}
+	want := node.Place(have, targets)
+	r.metrics.targets.Set(float64(len(targets)))
+	var errs []error
+	for index, spec := range want {
+		is, exists := specs[index]
+		g := groups[index]
+		labelled := g == nil || g.Labels[v1alpha1.LabelTargets] == v1alpha1.TargetsNodes
+		if exists && labelled && equality.Semantic.DeepEqual(is, spec) {
+			continue
+		}
+		errs = append(errs, r.apply(ctx, index, spec))
+	}
+	for index, g := range groups {
+		if _, wanted := want[index]; !wanted && g.DeletionTimestamp == nil {
+			errs = append(errs, r.remove(ctx, g))
+		}
+	}
+	return result, errors.Join(errs...)
+}
+
+func maxIndex(have map[int][]v1alpha1.Target, targets int) int {
+	most := targets/2 + 1 // more groups than that were never filled
+	for index := range have {
+		most = max(most, index+1)
+	}
+	return most
+}
+
+func (r *nodes) key(index int) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.namespace, Name: node.GroupName(index)}
+}
+
+func (r *nodes) targets(ctx context.Context) ([]v1alpha1.Target, error) {
+	list := &v1.NodeList{}
+	if err := r.tenant.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	var targets []v1alpha1.Target
+	for i := range list.Items {
+		t, why := node.Target(&list.Items[i])
+		if why != "" {
+			r.log.Debug("node is no target", "node", list.Items[i].Name, "why", why)
+			continue
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
+}
+
+func (r *nodes) apply(ctx context.Context, index int, spec v1alpha1.TargetGroupSpec) error {
+	version, err := applyTargetGroup(ctx, r.hub, r.key(index), node.Labels(), spec)
+	r.metrics.wrote(hubCluster, "targetgroup", err)
+	if err != nil {
+		return err
+	}
+	r.memory.wrote(r.key(index), spec, version)
+	r.log.Info("wrote target group", "targetgroup", node.GroupName(index), "targets", len(spec.Targets))
+	return nil
+}
+
+func (r *nodes) remove(ctx context.Context, g *v1alpha1.TargetGroup) error {
+	err := r.hub.Delete(ctx, &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}, client.Preconditions{UID: &g.UID})
+	r.metrics.wrote(hubCluster, "targetgroup", err)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting TargetGroup %s: %w", g.Name, err)
+	}
+	r.memory.forget(types.NamespacedName{Namespace: g.Namespace, Name: g.Name})
+	return nil
+}
+
+// sameTarget tells whether a Node's change changes nothing here: heartbeats.
+func sameTarget(a, b *v1.Node) bool {
+	x, whyX := node.Target(a)
+	y, whyY := node.Target(b)
+	return whyX == whyY && equality.Semantic.DeepEqual(x, y)
+}

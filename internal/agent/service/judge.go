@@ -1,0 +1,201 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ConditionProgrammed of a Service: the hub's proxies serve it as it stands. Its reason
+// is one of package clusterv1's, or of those below.
+const ConditionProgrammed = "fairlead.dev/Programmed"
+
+// Reasons beside those of package clusterv1. Each comment says what the user does.
+const (
+	// ReasonNoNodePort: a port has no nodePort; set one, or let one be allocated.
+	ReasonNoNodePort = "NoNodePort"
+	// ReasonNameTaken: somebody else made a LoadBalancer of that name in the hub; ask the hub's operator.
+	ReasonNameTaken = "NameTaken"
+	// ReasonHubRefuses: the hub doesn't let the agent write; the message says why.
+	ReasonHubRefuses = "HubRefuses"
+)
+
+// Verdict is what a Service's user reads. The zero value says nothing yet: what was said before stays.
+type Verdict struct {
+	Status  metav1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+// Good tells whether all is as wanted.
+func (v Verdict) Good() bool {
+	return v.Status == metav1.ConditionTrue && v.Reason == clusterv1.ReasonProgrammed
+}
+
+// maxMessage bounds an event's note.
+const maxMessage = 1024
+
+func verdict(status metav1.ConditionStatus, reason, message string) Verdict {
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
+	}
+	return Verdict{status, reason, message}
+}
+
+// Judge says what became of a Service. Nothing that passes by itself is said: a proxy that
+// is about to follow, an address about to be granted.
+func Judge(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) Verdict {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	for _, p := range problems {
+		if p.Refuses {
+			return verdict(no, p.Reason, p.text())
+		}
+	}
+	if allRefused(s, problems) {
+		return verdict(no, problems[0].Reason, problems[0].text())
+	}
+	if l == nil || l.DeletionTimestamp != nil {
+		return Verdict{}
+	}
+	for _, kind := range []string{clusterv1.ConditionAccepted, clusterv1.ConditionAddressGranted} {
+		if c := current(l, kind); c != nil && c.Status != yes && !passing(c.Reason) {
+			return verdict(no, c.Reason, c.Message)
+		}
+	}
+	c := current(l, clusterv1.ConditionProgrammed)
+	if c == nil {
+		return Verdict{}
+	}
+	failed := portProblems(s, problems, l)
+	switch {
+	case c.Status != yes && passing(c.Reason):
+		return Verdict{}
+	case c.Status != yes && c.Reason == clusterv1.ReasonNotServed && len(failed) > 0:
+		return verdict(no, failed[0].Reason, failed[0].text())
+	case c.Status != yes:
+		return verdict(no, c.Reason, c.Message)
+	case len(failed) > 0:
+		return verdict(no, failed[0].Reason, failed[0].text())
+	}
+	if d := current(l, clusterv1.ConditionDegraded); d != nil && d.Status == yes {
+		return verdict(yes, d.Reason, d.Message)
+	}
+	for _, p := range problems {
+		return verdict(yes, p.Reason, p.text())
+	}
+	var at []string
+	for _, a := range l.Status.Addresses {
+		at = append(at, a.Value)
+	}
+	return verdict(yes, clusterv1.ReasonProgrammed, "Served at "+strings.Join(at, ", "))
+}
+
+func (p Problem) text() string {
+	switch {
+	case p.Port != 0:
+		return fmt.Sprintf("Port %d/%s: %s", p.Port, p.Protocol, p.Message)
+	case p.Field != "":
+		return p.Field + ": " + p.Message
+	}
+	return p.Message
+}
+
+// passing tells the reasons that ask nothing of anybody.
+func passing(reason string) bool {
+	return reason == clusterv1.ReasonPending || reason == clusterv1.ReasonWaitingForProxies || reason == clusterv1.ReasonDeleting
+}
+
+// current is a condition that speaks of the present generation.
+func current(l *clusterv1.LoadBalancer, kind string) *metav1.Condition {
+	c := meta.FindStatusCondition(l.Status.Conditions, kind)
+	if c == nil || c.ObservedGeneration != l.Generation {
+		return nil
+	}
+	return c
+}
+
+func allRefused(s *v1.Service, problems []Problem) bool {
+	n := 0
+	for _, p := range problems {
+		if p.Port != 0 {
+			n++
+		}
+	}
+	return n > 0 && n == len(s.Spec.Ports)
+}
+
+// portProblems are those of single ports, in the Service's order.
+func portProblems(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) []Problem {
+	var out []Problem
+	for _, p := range s.Spec.Ports {
+		if x := portProblem(p, problems, l); x != nil {
+			out = append(out, *x)
+		}
+	}
+	return out
+}
+
+func portProblem(p v1.ServicePort, problems []Problem, l *clusterv1.LoadBalancer) *Problem {
+	protocol := p.Protocol
+	if protocol == "" {
+		protocol = v1.ProtocolTCP
+	}
+	for _, x := range problems {
+		if x.Refuses || x.Port == p.Port && x.Protocol == protocol {
+			x.Port, x.Protocol = p.Port, protocol
+			return &x
+		}
+	}
+	if l == nil {
+		return nil
+	}
+	for _, x := range l.Status.Ports {
+		if x.Port == p.Port && x.Protocol == clusterv1.Protocol(protocol) && x.Error != "" {
+			return &Problem{Port: p.Port, Protocol: protocol, Reason: x.Error, Message: x.Message}
+		}
+	}
+	return nil
+}
+
+// Ingress is the Service's status.loadBalancer.ingress. Addresses appear once the LoadBalancer is
+// Programmed in its present generation, and stay until others replace them. Each port is listed, with its error.
+func Ingress(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) []v1.LoadBalancerIngress {
+	var out []v1.LoadBalancerIngress
+	if l != nil && l.DeletionTimestamp == nil {
+		if c := current(l, clusterv1.ConditionProgrammed); c != nil && c.Status == metav1.ConditionTrue {
+			for _, a := range l.Status.Addresses {
+				out = append(out, entry(a))
+			}
+		}
+	}
+	if len(out) == 0 {
+		for _, i := range s.Status.LoadBalancer.Ingress {
+			i.Ports = nil
+			out = append(out, i)
+		}
+	}
+	var ports []v1.PortStatus
+	for _, p := range s.Spec.Ports {
+		status := v1.PortStatus{Port: p.Port, Protocol: p.Protocol}
+		if x := portProblem(p, problems, l); x != nil {
+			status.Error = &x.Reason
+		}
+		ports = append(ports, status)
+	}
+	for i := range out {
+		out[i].Ports = ports
+	}
+	return out
+}
+
+func entry(a clusterv1.LoadBalancerAddress) v1.LoadBalancerIngress {
+	if a.Type == clusterv1.AddressTypeHostname {
+		return v1.LoadBalancerIngress{Hostname: a.Value}
+	}
+	mode := v1.LoadBalancerIPModeProxy
+	return v1.LoadBalancerIngress{IP: a.Value, IPMode: &mode}
+}

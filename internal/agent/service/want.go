@@ -1,0 +1,252 @@
+package service
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cloud-provider/service/helpers"
+)
+
+// Problem is something that a Service says and that isn't served as it stands.
+type Problem struct {
+	// Port and Protocol that it costs; port 0: not one port alone.
+	Port     int32
+	Protocol v1.Protocol
+	// Field of the Service.
+	Field  string
+	Reason string
+	// Message says cause, then fix.
+	Message string
+	// Refuses says that nothing of the Service is served because of it.
+	Refuses bool
+}
+
+// Wanted is what a Service wants of the hub.
+type Wanted struct {
+	Annotations map[string]string
+	Spec        clusterv1.LoadBalancerSpec
+	Problems    []Problem
+}
+
+// maxDrain is the longest drainTimeout that the hub takes.
+const maxDrain = 720 * time.Hour
+
+// Want turns a Service into its LoadBalancer. existing is what the hub has now, nil
+// if it has none.
+func Want(s *v1.Service, class string, existing *clusterv1.LoadBalancer) Wanted {
+	w := &Wanted{
+		Annotations: map[string]string{
+			v1alpha1.AnnotationOrigin:    origin(Key(s)),
+			v1alpha1.AnnotationOriginUID: string(s.UID),
+		},
+		Spec: clusterv1.LoadBalancerSpec{
+			ClassName:      class,
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}},
+			AddressPools:   list(s.Annotations[v1alpha1.AnnotationAddressPool]),
+			IPFamilyPolicy: clusterv1.IPFamilyPolicy(deref(s.Spec.IPFamilyPolicy)),
+		},
+	}
+	if class != "" {
+		w.Annotations[v1alpha1.AnnotationClass] = class
+	}
+	for _, f := range s.Spec.IPFamilies {
+		w.Spec.IPFamilies = append(w.Spec.IPFamilies, clusterv1.IPFamily(f))
+	}
+	w.ports(s)
+	w.healthCheck(s)
+	w.affinity(s)
+	w.addresses(s, existing)
+	w.drainTimeout(s)
+	w.sourceRanges(s)
+	w.proxyProtocol(s)
+	return *w
+}
+
+func (w *Wanted) ports(s *v1.Service) {
+	for i, p := range s.Spec.Ports {
+		protocol := p.Protocol
+		if protocol == "" {
+			protocol = v1.ProtocolTCP
+		}
+		if p.NodePort == 0 {
+			x := Problem{Port: p.Port, Protocol: protocol, Field: fmt.Sprintf("spec.ports[%d].nodePort", i), Reason: ReasonNoNodePort,
+				Message: "the port has no nodePort, and traffic goes to the nodes: set one"}
+			if a := s.Spec.AllocateLoadBalancerNodePorts; a != nil && !*a {
+				x.Message = "the port has no nodePort, and traffic goes to the nodes: remove spec.allocateLoadBalancerNodePorts or set it to true, or set a nodePort"
+			}
+			w.Problems = append(w.Problems, x)
+			continue
+		}
+		w.Spec.Ports = append(w.Spec.Ports, clusterv1.Port{Name: p.Name, Protocol: clusterv1.Protocol(protocol), Port: p.Port, TargetPort: p.NodePort})
+	}
+}
+
+// healthCheck asks each node whether it has an endpoint of its own, where only those may get
+// traffic. When none has, clients are refused: a node without one would drop them.
+func (w *Wanted) healthCheck(s *v1.Service) {
+	path, port := helpers.GetServiceHealthCheckPathPort(s)
+	if port == 0 {
+		return
+	}
+	closed := false
+	w.Spec.HealthCheck = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Path: path, Port: port}
+	w.Spec.FailOpen = &closed
+}
+
+func (w *Wanted) affinity(s *v1.Service) {
+	if s.Spec.SessionAffinity != v1.ServiceAffinityClientIP {
+		return
+	}
+	w.Spec.SessionAffinity = clusterv1.SessionAffinityClientIP
+	if c := s.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
+		w.Spec.SessionAffinityTimeout = &metav1.Duration{Duration: time.Duration(*c.ClientIP.TimeoutSeconds) * time.Second}
+	}
+}
+
+// addresses: what the Service names. If it names none, a LoadBalancer that is new to the hub gets the
+// address that the Service's status still shows, as a wish: clients may know it. The wish
+// stays in the spec while it holds, and goes when the hub can't grant it.
+func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
+	named, field := list(s.Annotations[v1alpha1.AnnotationAddresses]), "metadata.annotations["+v1alpha1.AnnotationAddresses+"]"
+	if len(named) == 0 && s.Spec.LoadBalancerIP != "" {
+		named, field = []string{s.Spec.LoadBalancerIP}, "spec.loadBalancerIP"
+	}
+	for _, text := range named {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" {
+			w.Problems = append(w.Problems, Problem{Field: field, Reason: clusterv1.ReasonInvalid,
+				Message: fmt.Sprintf("%q is no IP address, and not wanted therefore: write one such as 192.0.2.7", text)})
+			continue
+		}
+		w.Spec.Addresses = append(w.Spec.Addresses, a.Unmap().String())
+	}
+	if len(named) > 0 {
+		return
+	}
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		a, err := netip.ParseAddr(i.IP)
+		if err != nil {
+			continue
+		}
+		if existing == nil || slices.Contains(existing.Spec.Addresses, a.String()) && !wishRefused(existing) {
+			w.Spec.Addresses = append(w.Spec.Addresses, a.String())
+		}
+	}
+}
+
+// WishDropped tells whether want leaves out an address that existing wants and can't have.
+func WishDropped(want Wanted, existing *clusterv1.LoadBalancer) bool {
+	return existing != nil && len(want.Spec.Addresses) == 0 && len(existing.Spec.Addresses) > 0 && wishRefused(existing)
+}
+
+func wishRefused(l *clusterv1.LoadBalancer) bool {
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionAddressGranted)
+	if c == nil || c.Status == metav1.ConditionTrue || c.ObservedGeneration != l.Generation {
+		return false
+	}
+	switch c.Reason {
+	case clusterv1.ReasonAddressInUse, clusterv1.ReasonAddressNotInPool, clusterv1.ReasonAddressNotRequestable, clusterv1.ReasonPoolNotAllowed:
+		return true
+	}
+	return false
+}
+
+func (w *Wanted) drainTimeout(s *v1.Service) {
+	text := strings.TrimSpace(s.Annotations[v1alpha1.AnnotationDrainTimeout])
+	if text == "" {
+		return
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > maxDrain {
+		w.Problems = append(w.Problems, Problem{Field: "metadata.annotations[" + v1alpha1.AnnotationDrainTimeout + "]", Reason: clusterv1.ReasonInvalid,
+			Message: fmt.Sprintf("%q is no duration between 0s and 720h, and the class's is used: write one such as 5m", text)})
+		return
+	}
+	w.Spec.DrainTimeout = &metav1.Duration{Duration: d}
+}
+
+func (w *Wanted) sourceRanges(s *v1.Service) {
+	ranges, err := helpers.GetLoadBalancerSourceRanges(s)
+	if err != nil {
+		w.refuse("spec.loadBalancerSourceRanges", fmt.Sprintf("nobody may connect, for the source ranges don't parse: mend them (%v)", err))
+		return
+	}
+	named := slices.Sorted(slices.Values(ranges.StringSlice()))
+	if slices.Equal(named, []string{"0.0.0.0/0"}) || slices.Equal(named, []string{"0.0.0.0/0", "::/0"}) {
+		return
+	}
+	w.Spec.SourceRanges = named
+}
+
+func (w *Wanted) proxyProtocol(s *v1.Service) {
+	switch text := strings.TrimSpace(s.Annotations[v1alpha1.AnnotationProxyProtocol]); strings.ToUpper(text) {
+	case "":
+	case "V1", "V2":
+		w.Spec.ProxyProtocol = strings.ToUpper(text)
+	default:
+		w.refuse("metadata.annotations["+v1alpha1.AnnotationProxyProtocol+"]", fmt.Sprintf("%q is no version of the PROXY protocol: write V1 or V2, or remove the annotation", text))
+	}
+}
+
+// refuse takes all ports out.
+func (w *Wanted) refuse(field, message string) {
+	w.Spec.Ports = nil
+	w.Problems = append(w.Problems, Problem{Field: field, Reason: clusterv1.ReasonInvalid, Message: message, Refuses: true})
+}
+
+// Same tells whether the hub has what is wanted. className is the manager's where the Service
+// names none.
+func (w Wanted) Same(l *clusterv1.LoadBalancer) bool {
+	have := l.Spec
+	if w.Spec.ClassName == "" {
+		have.ClassName = ""
+	}
+	for k, v := range w.Annotations {
+		if l.Annotations[k] != v {
+			return false
+		}
+	}
+	return slices.Contains(l.Finalizers, clusterv1.Finalizer) && equality.Semantic.DeepEqual(have, w.Spec)
+}
+
+// Reborn tells whether the hub's LoadBalancer must go first: its class can't be changed.
+func (w Wanted) Reborn(l *clusterv1.LoadBalancer) bool {
+	return l.Annotations[v1alpha1.AnnotationClass] != w.Class()
+}
+
+// Class is the one that the Service names; empty: none.
+func (w Wanted) Class() string { return w.Annotations[v1alpha1.AnnotationClass] }
+
+// Equal tells whether two are the same.
+func (w Wanted) Equal(o Wanted) bool {
+	return maps.Equal(w.Annotations, o.Annotations) && equality.Semantic.DeepEqual(w.Spec, o.Spec)
+}
+
+// list splits a list with commas.
+func list(text string) []string {
+	var out []string
+	for _, t := range strings.Split(text, ",") {
+		if t = strings.TrimSpace(t); t != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,355 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/agent/service"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// attempt bounds one look at one Service, so that no worker waits for long.
+	attempt = 10 * time.Second
+	// refusedRetry is between two tries of a write that the hub doesn't allow.
+	refusedRetry = 30 * time.Second
+	// goneCheck is between two looks at a LoadBalancer that should go; its deletion wakes us before.
+	goneCheck = 5 * time.Second
+)
+
+// services keeps the LoadBalancers of the tenant's Services, and the Services' status. A key is
+// worked on by one goroutine at a time.
+type services struct {
+	tenant, hub         client.Client // read from the caches; what they return is never changed
+	tenantLive, hubLive client.Reader
+	namespace           string
+	filter              service.Filter
+	defaults            *defaults
+	events              *recorder
+	log                 *slog.Logger
+	metrics             *metrics
+
+	services      *memory[struct{}]
+	loadBalancers *memory[service.Wanted]
+	waiting       *waiting
+}
+
+// Reconcile does one round for one Service, which may be gone.
+func (r *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	l, err := r.loadBalancer(ctx, service.Name(req.NamespacedName), r.hub)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s := &v1.Service{}
+	err = r.tenant.Get(ctx, req.NamespacedName, s)
+	if apierrors.IsNotFound(err) {
+		r.services.forget(req.NamespacedName)
+		r.waiting.forget(req.NamespacedName)
+		return r.orphan(ctx, req.NamespacedName, l)
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading Service: %w", err)
+	}
+	if _, wait, ok := r.services.pending(req.NamespacedName, s); ok {
+		return reconcile.Result{RequeueAfter: wait}, nil // what we wrote is on its way, and wakes us
+	}
+	switch service.Decide(r.filter, s, l) {
+	case service.Serve:
+		return r.serve(ctx, s, l)
+	case service.Release:
+		r.waiting.forget(req.NamespacedName)
+		return r.release(ctx, s, l)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *services) loadBalancer(ctx context.Context, name string, from client.Reader) (*clusterv1.LoadBalancer, error) {
+	l := &clusterv1.LoadBalancer{}
+	err := from.Get(ctx, types.NamespacedName{Namespace: r.namespace, Name: name}, l)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading LoadBalancer %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// serve sees to finalizer and LoadBalancer, then to the status.
+func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
+	r.waiting.see(s)
+	if l != nil && l.DeletionTimestamp != nil {
+		return reconcile.Result{RequeueAfter: goneCheck}, nil // the old one goes first
+	}
+	if l != nil && !service.MadeFrom(l, s) {
+		return reconcile.Result{}, r.report(ctx, s, nil, []service.Problem{{Reason: service.ReasonNameTaken, Refuses: true,
+			Message: fmt.Sprintf("the hub has a LoadBalancer %s that was not made from this Service: rename the Service, or ask the hub's operator", l.Name)}})
+	}
+	asked, _ := r.filter.Class(s)
+	want := service.Want(s, asked, l)
+	if l != nil && want.Reborn(l) {
+		r.log.Info("class changed, releasing", "service", service.Key(s), "loadbalancer", l.Name)
+		return r.release(ctx, s, l)
+	}
+	r.className(&want, l)
+
+	var problems = want.Problems
+	var held, applied error
+	var result reconcile.Result
+	var both sync.WaitGroup
+	if !service.Holds(s) {
+		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s)) })
+	}
+	result.RequeueAfter, applied = r.ensure(ctx, s, l, want)
+	both.Wait()
+	switch {
+	case apierrors.IsInvalid(applied):
+		problems = append(problems, service.Problem{Reason: clusterv1.ReasonInvalid, Refuses: true, Message: "the hub refuses it: " + invalid(applied)})
+		applied = nil
+	case apierrors.IsForbidden(applied):
+		problems = append(problems, service.Problem{Reason: service.ReasonHubRefuses, Refuses: true,
+			Message: "the hub doesn't let the agent write: ask the hub's operator (" + applied.Error() + ")"})
+		result.RequeueAfter, applied = refusedRetry, nil
+	}
+	if err := errors.Join(held, applied); err != nil {
+		return reconcile.Result{}, err
+	}
+	if service.WishDropped(want, l) {
+		return result, nil // the refusal of the wish is answered, and is nobody's problem
+	}
+	return result, r.report(ctx, s, l, problems)
+}
+
+// className fills in the class where the Service names none: as it is, else the hub's default
+// as far as we know it.
+func (r *services) className(want *service.Wanted, l *clusterv1.LoadBalancer) {
+	switch {
+	case want.Spec.ClassName != "":
+	case l != nil && l.Spec.ClassName != "":
+		want.Spec.ClassName = l.Spec.ClassName
+	default:
+		want.Spec.ClassName = r.defaults.class()
+	}
+}
+
+// ensure writes the LoadBalancer if the hub's differs. wait says when to look again at a write that the
+// cache hasn't shown.
+func (r *services) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, want service.Wanted) (wait time.Duration, err error) {
+	key := types.NamespacedName{Namespace: r.namespace, Name: service.Name(service.Key(s))}
+	var cached client.Object
+	if l != nil {
+		cached = l
+	}
+	wrote, wait, pending := r.loadBalancers.pending(key, cached)
+	switch {
+	case pending && (wrote.Equal(want) || wrote.Class() != want.Class()):
+		return wait, nil // seen first, then changed or replaced
+	case !pending && l != nil && want.Same(l):
+		return 0, nil
+	}
+	version, err := applyLoadBalancer(ctx, r.hub, key, want)
+	r.metrics.wrote(hubCluster, "loadbalancer", err)
+	if err != nil {
+		return 0, err
+	}
+	r.loadBalancers.wrote(key, want, version)
+	r.log.Info("wrote load balancer", "service", service.Key(s), "loadbalancer", key.Name)
+	return unseen, nil
+}
+
+// report writes the Service's status where it differs, and an event where the condition does.
+func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, problems []service.Problem) error {
+	ingress := s.Status.LoadBalancer.Ingress
+	if l != nil || len(problems) > 0 {
+		ingress = service.Ingress(s, problems, l)
+	}
+	v := service.Judge(s, problems, l)
+	condition, said := nextCondition(s, v)
+	if !said && equality.Semantic.DeepEqual(ingress, s.Status.LoadBalancer.Ingress) {
+		return nil
+	}
+	if err := r.patchStatus(ctx, s, statusPatch(s, ingress, condition)); err != nil {
+		return err
+	}
+	if len(ingress) > 0 && len(s.Status.LoadBalancer.Ingress) == 0 {
+		if since, ok := r.waiting.done(service.Key(s)); ok {
+			r.metrics.publish.Observe(since.Seconds())
+		}
+		r.log.Info("published", "service", service.Key(s), "address", ingress[0].IP+ingress[0].Hostname)
+	}
+	if said {
+		r.events.say(s, v)
+		if !v.Good() {
+			r.log.Info("not served as it stands", "service", service.Key(s), "reason", v.Reason, "message", v.Message)
+		}
+	}
+	return nil
+}
+
+// nextCondition is the condition that says v, nil if it says so already.
+func nextCondition(s *v1.Service, v service.Verdict) (*metav1.Condition, bool) {
+	if v == (service.Verdict{}) {
+		return nil, false
+	}
+	next := metav1.Condition{Type: service.ConditionProgrammed, Status: v.Status, Reason: v.Reason, Message: v.Message, LastTransitionTime: metav1.Now()}
+	if old := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed); old != nil {
+		if old.Status == next.Status && old.Reason == next.Reason && old.Message == next.Message {
+			return nil, false
+		}
+		if old.Status == next.Status {
+			next.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return &next, true
+}
+
+// release deletes the LoadBalancer and empties the Service's status; when the LoadBalancer is gone,
+// the finalizer goes.
+func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
+	if l != nil && !service.MadeFrom(l, s) {
+		l = nil
+	}
+	var emptied, deleted error
+	var both sync.WaitGroup
+	if s.DeletionTimestamp == nil {
+		both.Go(func() { emptied = r.empty(ctx, s) })
+	}
+	if l != nil {
+		deleted = r.delete(ctx, l)
+	}
+	both.Wait()
+	if err := errors.Join(emptied, deleted); err != nil {
+		return reconcile.Result{}, err
+	}
+	if l != nil {
+		return reconcile.Result{RequeueAfter: goneCheck}, nil
+	}
+	if _, ours := r.filter.Class(s); ours && s.DeletionTimestamp == nil {
+		return reconcile.Result{}, nil // a class change: served anew
+	}
+	// The cache may be behind a LoadBalancer that we just made.
+	l, err := r.loadBalancer(ctx, service.Name(service.Key(s)), r.hubLive)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if l != nil && service.MadeFrom(l, s) {
+		return reconcile.Result{RequeueAfter: goneCheck}, r.delete(ctx, l)
+	}
+	if err := r.patch(ctx, s, "finalizer", unholdPatch(s)); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.log.Info("released", "service", service.Key(s))
+	return reconcile.Result{}, nil
+}
+
+func (r *services) delete(ctx context.Context, l *clusterv1.LoadBalancer) error {
+	if l.DeletionTimestamp != nil {
+		return nil
+	}
+	err := r.hub.Delete(ctx, &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name}}, client.Preconditions{UID: &l.UID})
+	r.metrics.wrote(hubCluster, "loadbalancer", err)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting LoadBalancer %s: %w", l.Name, err)
+	}
+	r.loadBalancers.forget(client.ObjectKeyFromObject(l))
+	return nil
+}
+
+// empty takes our words out of a Service's status. Addresses in the status of a Service that is
+// another controller's by now may be that one's.
+func (r *services) empty(ctx context.Context, s *v1.Service) error {
+	said := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed)
+	ingress := s.Status.LoadBalancer.Ingress
+	if s.Spec.LoadBalancerClass == nil || said != nil {
+		ingress = nil
+	}
+	if said == nil && len(ingress) == len(s.Status.LoadBalancer.Ingress) {
+		return nil
+	}
+	return r.patchStatus(ctx, s, emptyPatch(s, ingress))
+}
+
+// orphan deletes a LoadBalancer whose Service is gone.
+func (r *services) orphan(ctx context.Context, key types.NamespacedName, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
+	if l == nil || l.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	origin, made := service.Origin(l)
+	e := service.Evidence{Made: made && origin == key, Listed: true} // a controller starts when its caches are complete
+	if e.Made {
+		err := r.tenantLive.Get(ctx, key, &v1.Service{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, fmt.Errorf("asking for Service: %w", err)
+		}
+		e.Absent = apierrors.IsNotFound(err)
+	}
+	if keep := service.Orphan(e); keep != "" {
+		r.log.Debug("load balancer kept", "loadbalancer", l.Name, "why", keep)
+		return reconcile.Result{}, nil
+	}
+	r.log.Info("deleting a load balancer whose service is gone", "service", key, "loadbalancer", l.Name)
+	return reconcile.Result{}, r.delete(ctx, l)
+}
+
+// patch writes to a Service, and remembers it until the cache shows it. A Service that is gone is no error.
+func (r *services) patch(ctx context.Context, s *v1.Service, what string, patch map[string]any) error {
+	p, err := rawPatch(patch)
+	if err != nil {
+		return err
+	}
+	answer := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
+	err = r.tenant.Patch(ctx, answer, p, client.FieldOwner(fieldManager))
+	return r.patched(s, what, answer, err)
+}
+
+func (r *services) patchStatus(ctx context.Context, s *v1.Service, patch map[string]any) error {
+	p, err := rawPatch(patch)
+	if err != nil {
+		return err
+	}
+	answer := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
+	err = r.tenant.Status().Patch(ctx, answer, p, client.FieldOwner(fieldManager))
+	return r.patched(s, "status", answer, err)
+}
+
+func (r *services) patched(s *v1.Service, what string, answer *v1.Service, err error) error {
+	r.metrics.wrote(tenantCluster, what, err)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s of Service %s: %w", what, service.Key(s), err)
+	}
+	r.services.wrote(service.Key(s), struct{}{}, answer.ResourceVersion)
+	return nil
+}
+
+// invalid is what the API server says of a refused object, without its name.
+func invalid(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return err.Error()
+	}
+	text := ""
+	for _, c := range status.Status().Details.Causes {
+		if text != "" {
+			text += "; "
+		}
+		text += c.Field + ": " + c.Message
+	}
+	return text
+}

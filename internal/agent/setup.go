@@ -1,0 +1,219 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/agent/node"
+	"fairlead.dev/fairlead/internal/agent/service"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// workers at Services; each waits for API servers nearly all of its time.
+	workers = 64
+	// An item that failed is tried again after these, twice as long each time.
+	retryFirst = 20 * time.Millisecond
+	retryMost  = 5 * time.Second
+	// shutdown bounds how long writes that run may take to end.
+	shutdown = 2 * time.Second
+)
+
+// Options of an agent.
+type Options struct {
+	// Tenant and Hub reach the API servers. Neither is throttled here.
+	Tenant, Hub *rest.Config
+	// HubNamespace is the tenant's namespace in the hub.
+	HubNamespace string
+	// TenantName is the Tenant's name in the hub.
+	TenantName string
+	// Instance names this process in Lease and events.
+	Instance string
+	Filter   service.Filter
+	Scheme   *runtime.Scheme
+	Logger   *slog.Logger
+	// Metrics gets the agent's.
+	Metrics prometheus.Registerer
+}
+
+// ManagerOptions completes what makes the tenant's manager an agent's: caches, mapper, logger. What it
+// doesn't set is the caller's.
+func ManagerOptions(o Options, m manager.Options) manager.Options {
+	timeout := shutdown
+	m.Scheme, m.MapperProvider, m.Cache = o.Scheme, mapper, tenantCache()
+	m.Logger = logr.FromSlogHandler(o.Logger.Handler())
+	m.Metrics, m.HealthProbeBindAddress = metricsserver.Options{BindAddress: "0"}, "0"
+	m.GracefulShutdownTimeout = &timeout
+	// An API server that is away at the start is waited for.
+	m.Controller.CacheSyncTimeout = math.MaxInt64
+	return m
+}
+
+// NewManager makes the tenant's manager.
+func NewManager(o Options, m manager.Options) (manager.Manager, error) {
+	mgr, err := manager.New(withPatience(o.Tenant), ManagerOptions(o, m))
+	if err != nil {
+		return nil, fmt.Errorf("making the tenant's manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// Setup adds the agent to the tenant's manager.
+func Setup(mgr manager.Manager, o Options) error {
+	hubConfig := withPatience(o.Hub)
+	hub, err := cluster.New(hubConfig, func(c *cluster.Options) {
+		c.Scheme, c.MapperProvider, c.Cache, c.Logger = o.Scheme, mapper, hubCache(o.HubNamespace), mgr.GetLogger()
+	})
+	if err != nil {
+		return fmt.Errorf("making the hub's clients: %w", err)
+	}
+	m := newMetrics()
+	if err := o.Metrics.Register(m.registry); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	rights, err := mapper(hubConfig, nil)
+	if err != nil {
+		return err
+	}
+	defaultsOptions := defaultsCache(o.TenantName)
+	defaultsOptions.Scheme, defaultsOptions.Mapper = o.Scheme, rights
+	defaultsHub, err := cache.New(hubConfig, defaultsOptions)
+	if err != nil {
+		return fmt.Errorf("making the cache of classes: %w", err)
+	}
+	d := &defaults{hub: defaultsHub, tenant: o.TenantName}
+	events := newRecorder(mgr.GetClient(), o.Instance, o.Logger, m)
+	l := &lease{tenant: mgr.GetAPIReader(), hub: hub.GetClient(), namespace: o.HubNamespace, instance: o.Instance, log: o.Logger, metrics: m}
+	for _, r := range []manager.Runnable{hub, d, events, l} {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("adding a part of the agent: %w", err)
+		}
+	}
+	if err := setupNodes(mgr, hub, o, m); err != nil {
+		return err
+	}
+	return setupServices(mgr, hub, o, m, d, events)
+}
+
+func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, events *recorder) error {
+	r := &services{
+		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
+		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
+		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
+		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newWaiting(),
+	}
+	c, err := newController("services", mgr, r, workers)
+	if err != nil {
+		return err
+	}
+	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Service{}, &handler.TypedEnqueueRequestForObject[*v1.Service]{})); err != nil {
+		return fmt.Errorf("watching Services: %w", err)
+	}
+	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
+		return fmt.Errorf("watching LoadBalancers: %w", err)
+	}
+	return nil
+}
+
+type (
+	queue      = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	lbFunc     = handler.TypedFuncs[*clusterv1.LoadBalancer, reconcile.Request]
+	groupFunc  = handler.TypedFuncs[*v1alpha1.TargetGroup, reconcile.Request]
+	groupEvent = predicate.TypedFuncs[*v1alpha1.TargetGroup]
+)
+
+// handler wakes the Service that a LoadBalancer was made from.
+func (r *services) handler() lbFunc {
+	wake := func(q queue, l *clusterv1.LoadBalancer) {
+		if key, ok := service.Origin(l); ok {
+			q.Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+	return lbFunc{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*clusterv1.LoadBalancer], q queue) { wake(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*clusterv1.LoadBalancer], q queue) {
+			wake(q, e.ObjectNew)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1.LoadBalancer], q queue) {
+			r.loadBalancers.forget(client.ObjectKeyFromObject(e.Object))
+			wake(q, e.Object)
+		},
+	}
+}
+
+func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics) error {
+	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), log: o.Logger, metrics: m}
+	c, err := newController("nodes", mgr, r, 1)
+	if err != nil {
+		return err
+	}
+	one := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *v1.Node) []reconcile.Request { return []reconcile.Request{nodesKey} })
+	changed := predicate.TypedFuncs[*v1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*v1.Node]) bool { return !sameTarget(e.ObjectOld, e.ObjectNew) }}
+	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Node{}, one, changed)); err != nil {
+		return fmt.Errorf("watching Nodes: %w", err)
+	}
+	groups := groupFunc{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[*v1alpha1.TargetGroup], q queue) { q.Add(nodesKey) },
+		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[*v1alpha1.TargetGroup], q queue) { q.Add(nodesKey) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.TargetGroup], q queue) {
+			r.memory.forget(client.ObjectKeyFromObject(e.Object))
+			q.Add(nodesKey)
+		},
+	}
+	// Status is the manager's; what somebody else does to a spec or its labels is mended.
+	ours := groupEvent{
+		CreateFunc: func(e event.TypedCreateEvent[*v1alpha1.TargetGroup]) bool { return isGroup(e.Object) },
+		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.TargetGroup]) bool { return isGroup(e.ObjectNew) },
+		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.TargetGroup]) bool { return isGroup(e.Object) },
+	}
+	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, groups, ours)); err != nil {
+		return fmt.Errorf("watching TargetGroups: %w", err)
+	}
+	// A cluster without Nodes has a group too: without it, LoadBalancers would say that none is selected.
+	start := source.Func(func(_ context.Context, q queue) error {
+		q.Add(nodesKey)
+		return nil
+	})
+	if err := c.Watch(start); err != nil {
+		return fmt.Errorf("starting with Nodes: %w", err)
+	}
+	return nil
+}
+
+func isGroup(g *v1alpha1.TargetGroup) bool {
+	_, ok := node.Index(g.Name)
+	return ok
+}
+
+func newController(name string, mgr manager.Manager, r reconcile.Reconciler, workers int) (controller.Controller, error) {
+	unique := true // names of metrics only; several agents may run in one process
+	c, err := controller.New(name, mgr, controller.Options{
+		Reconciler: r, MaxConcurrentReconciles: workers, SkipNameValidation: &unique,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making controller %s: %w", name, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/agent"
+	"fairlead.dev/fairlead/internal/agent/service"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// DefaultClassPrefix stands before the class in a Service's spec.loadBalancerClass.
+const DefaultClassPrefix = "fairlead.dev"
+
+// AgentOptions are what `fairlead agent` is told.
+type AgentOptions struct {
+	// Kubeconfig and Context reach the tenant's cluster, the Hub ones the hub.
+	Kubeconfig, Context       string
+	HubKubeconfig, HubContext string
+	// HubNamespace is the tenant's in the hub. Default: the hub kubeconfig's context's, else the Tenant's name.
+	HubNamespace string
+	// Tenant is its name in the hub. Default: HubNamespace.
+	Tenant string
+	Filter service.Filter
+	// MetricsAddress serves /metrics, /healthz and /readyz; HealthAddress the last two alone. Empty: nothing.
+	MetricsAddress, HealthAddress string
+	LeaderElection                LeaderElection
+	Logger                        *slog.Logger
+}
+
+// errNoHubNamespace says what to do.
+var errNoHubNamespace = errors.New("which namespace of the hub is this cluster's? Set --hub-namespace, or --tenant, or the namespace of the hub kubeconfig's context")
+
+// RunAgent runs until ctx ends, or leadership is lost, which is an error.
+func RunAgent(ctx context.Context, o AgentOptions) error {
+	tenant, err := LoadConfig(o.Kubeconfig, o.Context, "agent")
+	if err != nil {
+		return err
+	}
+	hub, namespace, err := LoadConfigAndNamespace(o.HubKubeconfig, o.HubContext, "agent")
+	if err != nil {
+		return err
+	}
+	if o.HubNamespace, o.Tenant, err = hubNames(o.HubNamespace, o.Tenant, namespace); err != nil {
+		return err
+	}
+	return RunAgentWith(ctx, tenant, hub, o)
+}
+
+// hubNames fills in what isn't told. client-go says "default" where a kubeconfig names no namespace.
+func hubNames(namespace, tenant, fromContext string) (string, string, error) {
+	if namespace == "" && fromContext != "default" {
+		namespace = fromContext
+	}
+	if namespace == "" {
+		namespace = tenant
+	}
+	if tenant == "" {
+		tenant = namespace
+	}
+	if namespace == "" {
+		return "", "", errNoHubNamespace
+	}
+	return namespace, tenant, nil
+}
+
+// RunAgentWith is RunAgent with client configurations; HubNamespace and Tenant are set.
+func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions) error {
+	klog.SetSlogLogger(o.Logger)
+	ctrl.SetLogger(logr.FromSlogHandler(o.Logger.Handler()))
+	scheme, err := Scheme()
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("naming this agent: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	options := agent.Options{
+		Tenant: tenant, Hub: hub, HubNamespace: o.HubNamespace, TenantName: o.Tenant,
+		Instance: host + "_" + string(uuid.NewUUID()), Filter: o.Filter,
+		Scheme: scheme, Logger: o.Logger, Metrics: registry,
+	}
+	mgr, err := agent.NewManager(options, manager.Options{
+		LeaderElection: o.LeaderElection.Enabled, LeaderElectionID: v1alpha1.AgentLease, LeaderElectionNamespace: v1alpha1.SystemNamespace,
+		LeaderElectionReleaseOnCancel: true, LeaderElectionResourceLock: "leases",
+		LeaseDuration: &o.LeaderElection.LeaseDuration, RenewDeadline: &o.LeaderElection.RenewDeadline, RetryPeriod: &o.LeaderElection.RetryPeriod,
+	})
+	if err != nil {
+		return err
+	}
+	if err := agent.Setup(mgr, options); err != nil {
+		return err
+	}
+	servers := ManagerOptions{MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress}
+	if err := addServers(mgr, servers, prometheus.Gatherers{metrics.Registry, registry}); err != nil {
+		return err
+	}
+	o.Logger.Info("agent starts", "hubNamespace", o.HubNamespace, "tenant", o.Tenant, "classPrefix", o.Filter.ClassPrefix, "unclassed", o.Filter.Unclassed)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the agent: %w", err)
+	}
+	return nil
+}
