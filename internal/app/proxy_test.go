@@ -15,6 +15,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/config/crd"
+	"fairlead.dev/fairlead/config/rbac"
 	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
@@ -30,6 +31,8 @@ type hub struct {
 	// serve is a prefix of loopback addresses that are served.
 	serve netip.Prefix
 	echo  netip.AddrPort
+	// account is the kubeconfig of the proxies' identity.
+	account string
 }
 
 const namespace = "shop"
@@ -38,6 +41,9 @@ func startHub(t *testing.T) *hub {
 	t.Helper()
 	cp := kubetest.Start(t, testkit.Options{Name: "hub"})
 	if err := crd.Install(t.Context(), cp.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if err := rbac.InstallHub(t.Context(), cp.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
 	scheme, err := app.Scheme()
@@ -52,8 +58,9 @@ func startHub(t *testing.T) *hub {
 	}
 	h := &hub{ControlPlane: cp, client: c, serve: cp.Subnet()}
 	h.echo = startEcho(t, "one")
-	for _, ns := range []string{v1alpha1.SystemNamespace, namespace} {
-		h.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	h.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if h.account, err = cp.ServiceAccountKubeconfig(t.Context(), v1alpha1.SystemNamespace, "fairlead-proxy"); err != nil {
+		t.Fatal(err)
 	}
 	h.create(t, &v1alpha1.LoadBalancerClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "edge"},
@@ -106,7 +113,7 @@ func (h *hub) loadBalancer(t *testing.T, name string, at netip.AddrPort) {
 // startProxy runs a proxy until the test ends or the returned function is called.
 func (h *hub) startProxy(t *testing.T, name string, o app.ProxyOptions) (stop func()) {
 	t.Helper()
-	o.Kubeconfig, o.Name, o.Pool, o.Dataplane = h.Kubeconfig(), name, "edge", "builtin"
+	o.Kubeconfig, o.Name, o.Pool, o.Dataplane = h.account, name, "edge", "builtin"
 	o.ShutdownTimeout = time.Second
 	o.Logger = slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	ctx, cancel := context.WithCancel(context.Background())

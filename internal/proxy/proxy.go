@@ -123,7 +123,12 @@ func (p *Proxy) Run(ctx context.Context) error {
 	log.Info("proxy stops", "proxy", p.o.Name, "timeout", p.o.ShutdownTimeout)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.ShutdownTimeout)
 	defer cancel()
-	return errors.Join(err, p.o.Dataplane.Close(closing))
+	closed := p.o.Dataplane.Close(closing)
+	if errors.Is(closed, context.DeadlineExceeded) {
+		log.Warn("connections were cut at the end of the shutdown timeout", "timeout", p.o.ShutdownTimeout)
+		closed = nil
+	}
+	return errors.Join(err, closed)
 }
 
 // readLastGood returns nil where there is no file of this proxy and pool.
