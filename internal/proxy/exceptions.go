@@ -98,7 +98,6 @@ type exceptions struct {
 type tenantHealth struct {
 	snapshot *lb.Snapshot
 	entries  []v1alpha1.ReportedMember
-	truncate bool
 }
 
 func newExceptions(explain func(lb.Probe) string) *exceptions {

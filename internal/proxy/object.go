@@ -90,9 +90,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // compared. o is not shared with anybody yet.
 func strip(o Object) {
 	o.SetManagedFields(nil)
-	if _, ok := o.GetAnnotations()[lastApplied]; ok {
-		delete(o.GetAnnotations(), lastApplied)
-	}
+	delete(o.GetAnnotations(), lastApplied)
 	switch o := o.(type) {
 	case *clusterv1.LoadBalancer:
 		o.Status = clusterv1.LoadBalancerStatus{}

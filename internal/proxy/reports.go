@@ -42,8 +42,6 @@ type reports struct {
 	// reread: the hub may have lost something.
 	reread     bool
 	exceptions *exceptions
-	want       map[string]*content
-	wantAgain  time.Time
 }
 
 // report is one namespace's ProxyReport.
