@@ -156,7 +156,7 @@ func (w *wiring) sumsChanged(pools, namespaces []string) {
 func (w *wiring) new(name string, r reconcile.Reconciler, workers int) (ctrlcontroller.Controller, error) {
 	yes := true
 	return ctrlcontroller.New(name, w.mgr, ctrlcontroller.Options{
-		Reconciler: r, MaxConcurrentReconciles: workers, CacheSyncTimeout: 10 * time.Minute,
+		Reconciler: kit.Patient{Reconciler: r}, MaxConcurrentReconciles: workers, CacheSyncTimeout: 10 * time.Minute,
 		SkipNameValidation: &yes, // one process may run several managers
 	})
 }

@@ -102,6 +102,15 @@ func (w *wiring) addLoadBalancers() error {
 	if err != nil {
 		return err
 	}
+	if err := w.watches(addresses, watch{&v1alpha1.AddressPool{}, func(_ context.Context, o client.Object) []reconcile.Request {
+		var out []reconcile.Request
+		for _, a := range w.keeper.ReleasingInPool(o.GetName()) {
+			out = append(out, key("", a.Object.Name)) // its quarantine, or what it does about silent proxies
+		}
+		return out
+	}, content}); err != nil {
+		return err
+	}
 	return addresses.Watch(barrier{w.addresses.Queue, w.complete, func(context.Context) error {
 		for _, name := range w.keeper.Names() {
 			w.addresses.Queue.Add("", name)
