@@ -43,6 +43,9 @@ func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 func add(m *meta.DefaultRESTMapper, kind schema.GroupVersionKind, resource string, scope meta.RESTScope) {
 	r := kind.GroupVersion().WithResource(resource)
 	m.AddSpecific(kind, r, r, scope)
+	// Caches of one namespace ask for the list's kind, as discovery has it.
+	kind.Kind += "List"
+	m.AddSpecific(kind, r, r, scope)
 }
 
 // What the caches return is shared and never changed: a tenant with 10,000 Services would be

@@ -1,0 +1,132 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/agent/service"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func web(change ...func(*v1.Service)) *v1.Service {
+	s := &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u-1", Annotations: map[string]string{}},
+		Spec: v1.ServiceSpec{
+			Type:  v1.ServiceTypeLoadBalancer,
+			Ports: []v1.ServicePort{{Name: "http", Protocol: v1.ProtocolTCP, Port: 80, NodePort: 31080}},
+		},
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func annotated(key, value string) func(*v1.Service) {
+	return func(s *v1.Service) { s.Annotations[key] = value }
+}
+
+func classed(class string) func(*v1.Service) {
+	return func(s *v1.Service) { s.Spec.LoadBalancerClass = &class }
+}
+
+func clusterIP(s *v1.Service) { s.Spec.Type = v1.ServiceTypeClusterIP }
+
+func finalized(s *v1.Service) { s.Finalizers = []string{service.Finalizer} }
+
+func deleting(s *v1.Service) { s.DeletionTimestamp = &metav1.Time{} }
+
+func hubs(change ...func(*clusterv1.LoadBalancer)) *clusterv1.LoadBalancer {
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	l := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{
+		Name: service.Name(key), Generation: 1, Finalizers: []string{clusterv1.Finalizer},
+		Annotations: map[string]string{v1alpha1.AnnotationOrigin: "Service/default/web", v1alpha1.AnnotationOriginUID: "u-1"},
+	}}
+	for _, c := range change {
+		c(l)
+	}
+	return l
+}
+
+func TestDecide(t *testing.T) {
+	filter := service.Filter{ClassPrefix: "fairlead.dev", Unclassed: true}
+	onlyClassed := service.Filter{ClassPrefix: "fairlead.dev"}
+	mark := annotated(v1alpha1.AnnotationLoadBalancer, "web-x")
+	foreign := hubs(func(l *clusterv1.LoadBalancer) { l.Annotations = nil })
+	for _, c := range []struct {
+		name string
+		f    service.Filter
+		s    *v1.Service
+		l    *clusterv1.LoadBalancer
+		want service.Action
+	}{
+		{"unclassed", filter, web(), nil, service.Serve},
+		{"unclassed, not the default", onlyClassed, web(), nil, service.Ignore},
+		{"ours by class", onlyClassed, web(classed("fairlead.dev/edge")), nil, service.Serve},
+		{"somebody else's class", filter, web(classed("example.com/edge"), finalized), nil, service.Ignore},
+		{"a class that only begins like ours", filter, web(classed("fairlead.dev")), nil, service.Ignore},
+		{"no class after the slash", filter, web(classed("fairlead.dev/")), nil, service.Ignore},
+		{"ClusterIP, never ours", filter, web(clusterIP), nil, service.Ignore},
+		{"ClusterIP with somebody else's finalizer", filter, web(clusterIP, finalized), nil, service.Ignore},
+		{"ClusterIP, once ours", filter, web(clusterIP, finalized, mark), nil, service.Release},
+		{"ClusterIP, its LoadBalancer is there", filter, web(clusterIP), hubs(), service.Release},
+		{"ClusterIP, somebody's LoadBalancer is there", filter, web(clusterIP), foreign, service.Ignore},
+		{"class changed away", filter, web(classed("example.com/edge"), finalized, mark), hubs(), service.Release},
+		{"deleting", filter, web(deleting, finalized, mark), hubs(), service.Release},
+		{"deleting, mark lost", filter, web(deleting, finalized), nil, service.Release},
+		{"deleting, never held", filter, web(deleting), nil, service.Ignore},
+		{"deleting, somebody else's", filter, web(deleting, finalized, classed("example.com/edge")), nil, service.Ignore},
+	} {
+		if got := service.Decide(c.f, c.s, c.l); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestNamesAreLabelsAndTellNamespacesApart(t *testing.T) {
+	seen := map[string]types.NamespacedName{}
+	for _, key := range []types.NamespacedName{
+		{Namespace: "a-b", Name: "c"}, {Namespace: "a", Name: "b-c"}, {Namespace: "a", Name: "c"},
+		{Namespace: "a", Name: strings.Repeat("x", 63)}, {Namespace: "a", Name: strings.Repeat("x", 62)},
+		{Namespace: "a", Name: strings.Repeat("x", 51) + "-" + strings.Repeat("y", 11)},
+	} {
+		name := service.Name(key)
+		if len(name) > 63 || strings.Contains(name, "--") {
+			t.Errorf("%s: %q", key, name)
+		}
+		if other, twice := seen[name]; twice {
+			t.Errorf("%s and %s are both %q", key, other, name)
+		}
+		seen[name] = key
+		l := hubs(func(l *clusterv1.LoadBalancer) {
+			l.Name = name
+			l.Annotations[v1alpha1.AnnotationOrigin] = "Service/" + key.String()
+		})
+		if back, ok := service.Origin(l); !ok || back != key {
+			t.Errorf("%s: origin %s, %t", key, back, ok)
+		}
+	}
+	if _, ok := service.Origin(hubs(func(l *clusterv1.LoadBalancer) { l.Name = "other" })); ok {
+		t.Error("an origin is believed under another name")
+	}
+}
+
+func TestOrphan(t *testing.T) {
+	for _, c := range []struct {
+		e    service.Evidence
+		keep bool
+	}{
+		{service.Evidence{Made: true, Listed: true, Absent: true}, false},
+		{service.Evidence{Listed: true, Absent: true}, true},
+		{service.Evidence{Made: true, Absent: true}, true},
+		{service.Evidence{Made: true, Listed: true}, true},
+	} {
+		if keep := service.Orphan(c.e); (keep != "") != c.keep {
+			t.Errorf("%+v: %q", c.e, keep)
+		}
+	}
+}
