@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/testkit"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -90,6 +92,7 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 		{"starting the manager", f.startManager},
 		{"applying examples/hub.yaml: pools, classes, tenants", f.applyHub},
 		{"starting an agent in each tenant, and two proxies", f.startAgentsAndProxies},
+		{"waiting until all nodes are known to the hub, and both proxies serve", f.awaitReady},
 	} {
 		began := time.Now()
 		o.Say("  %s …", step.doing)
@@ -156,6 +159,46 @@ func (f *Fleet) applyHub(ctx context.Context) error {
 		return err
 	}
 	return f.Hub.Apply(ctx, objects...)
+}
+
+// awaitReady waits until the agents have told the hub of their nodes, and the proxies have applied what there is.
+func (f *Fleet) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for _, t := range f.Tenants {
+		err := testkit.Poll(ctx, 20*time.Millisecond, "the nodes of "+t.Name()+" in the hub", func(ctx context.Context) error {
+			groups, known := &v1alpha1.TargetGroupList{}, 0
+			if err := f.Hub.API.List(ctx, groups, client.InNamespace(t.Name())); err != nil {
+				return err
+			}
+			for _, g := range groups.Items {
+				known += len(g.Spec.Targets)
+			}
+			if known != nodeCount {
+				return fmt.Errorf("%d are known", known)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range f.Proxies {
+		err := testkit.Poll(ctx, 20*time.Millisecond, p.Name+" to serve", func(ctx context.Context) error {
+			o := &v1alpha1.Proxy{}
+			if err := f.Hub.API.Get(ctx, client.ObjectKey{Name: p.Name}, o); err != nil {
+				return err
+			}
+			if o.Status.Phase != v1alpha1.ProxyServing {
+				return fmt.Errorf("its phase is %q", o.Status.Phase)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // died notes and says that a program ended unasked.
