@@ -206,6 +206,12 @@ type Listener struct {
 	Frontends []FrontendID
 }
 
+// Kinds that Problems are about.
+const (
+	KindLoadBalancer = "LoadBalancer"
+	KindTargetGroup  = "TargetGroup"
+)
+
 // ObjectRef names what a Problem is about.
 type ObjectRef struct {
 	Kind, Namespace, Name string

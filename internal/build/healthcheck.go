@@ -1,0 +1,118 @@
+package build
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// Defaults of what a HealthCheck leaves out.
+const (
+	defaultInterval = 2 * time.Second
+	defaultTimeout  = time.Second
+	defaultRise     = 2
+	defaultFall     = 2
+)
+
+// healthCheck finds what makes a check useless as a whole.
+func (f *findings) healthCheck(field string, c *clusterv1.HealthCheck) {
+	if c == nil {
+		return
+	}
+	if part, fix := badHealthCheck(c); fix != "" {
+		f.without(field+part, clusterv1.ReasonInvalid, "the health check makes no sense, the next best is used (TargetGroup's, class's, TCP): %s", fix)
+	}
+}
+
+// badHealthCheck names the field of c that makes no sense and what to do; "" for both if c is good.
+func badHealthCheck(c *clusterv1.HealthCheck) (field, fix string) {
+	switch c.Type {
+	case clusterv1.HealthCheckTCP, clusterv1.HealthCheckHTTP, clusterv1.HealthCheckHTTPS, clusterv1.HealthCheckNone:
+	default:
+		return ".type", "use TCP, HTTP, HTTPS or None"
+	}
+	switch {
+	case c.Port < 0 || c.Port > 65535:
+		return ".port", "use 1 to 65535"
+	case c.Path != "" && !goodPath(c.Path):
+		return ".path", "begin with / and use printable characters without spaces"
+	case c.Interval != nil && !within(c.Interval, 100*time.Millisecond, time.Hour):
+		return ".interval", "use 100ms to 1h"
+	case c.Timeout != nil && !within(c.Timeout, 10*time.Millisecond, time.Minute):
+		return ".timeout", "use 10ms to 1m"
+	case c.Healthy < 0 || c.Healthy > 100:
+		return ".healthy", "use 1 to 100"
+	case c.Unhealthy < 0 || c.Unhealthy > 100:
+		return ".unhealthy", "use 1 to 100"
+	case slices.ContainsFunc(c.Alive, func(s int32) bool { return s < 100 || s > 599 }):
+		return ".alive", "use 100 to 599"
+	}
+	return "", ""
+}
+
+// goodPath keeps what a tenant wrote from being more than the path of a request.
+func goodPath(p string) bool {
+	return p[0] == '/' && len(p) <= 1024 && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// usable is c, or nil if it makes no sense.
+func usable(c *clusterv1.HealthCheck) *clusterv1.HealthCheck {
+	if c == nil {
+		return nil
+	}
+	if _, fix := badHealthCheck(c); fix != "" {
+		return nil
+	}
+	return c
+}
+
+// checkFrom is the first check there is, for traffic to port; TCP if there is none.
+func checkFrom(port uint16, checks ...*clusterv1.HealthCheck) lb.Check {
+	c := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
+	for _, x := range checks {
+		if x != nil {
+			c = x
+			break
+		}
+	}
+	if c.Type == clusterv1.HealthCheckNone {
+		return lb.Check{Kind: lb.CheckNone}
+	}
+	out := lb.Check{
+		Kind: lb.CheckKind(c.Type), Port: port,
+		Interval: defaultInterval, Timeout: defaultTimeout, Rise: defaultRise, Fall: defaultFall,
+	}
+	if c.Port > 0 {
+		out.Port = portNumber(c.Port)
+	}
+	if c.Interval != nil {
+		out.Interval = c.Interval.Duration
+	}
+	if c.Timeout != nil {
+		out.Timeout = c.Timeout.Duration
+	}
+	if c.Healthy > 0 {
+		out.Rise = int(c.Healthy)
+	}
+	if c.Unhealthy > 0 {
+		out.Fall = int(c.Unhealthy)
+	}
+	if out.Kind == lb.CheckTCP {
+		return out
+	}
+	if out.Path = c.Path; out.Path == "" {
+		out.Path = "/"
+	}
+	alive := slices.Clone(c.Alive)
+	slices.Sort(alive)
+	var codes []string
+	for _, s := range slices.Compact(alive) {
+		codes = append(codes, strconv.Itoa(int(s)))
+	}
+	out.Alive = strings.Join(codes, ",")
+	return out
+}

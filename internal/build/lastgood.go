@@ -1,0 +1,121 @@
+package build
+
+import (
+	"maps"
+	"slices"
+
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// finish makes the Snapshot of base: what the data plane cannot express keeps
+// its last good form, or is left out where it has none.
+func (n *namespace) finish(opts Options) {
+	if n.snapshot == n.base {
+		return // base has not changed since it was checked
+	}
+	var found []lb.Problem
+	if n.base != nil && opts.Check != nil {
+		found = opts.Check(n.base)
+	}
+	if len(found) == 0 {
+		n.snapshot = n.base
+		n.keep(nil)
+		return
+	}
+	keep := map[string]*choice{}
+	next := &lb.Snapshot{Pools: map[lb.PoolID]*lb.Pool{}, Groups: map[lb.GroupID]*lb.Group{}, Problems: n.base.Problems}
+	next.Refused = slices.Concat(n.base.Refused, found)
+	slices.SortFunc(next.Refused, lb.Problem.Compare)
+	for _, f := range n.base.Frontends {
+		from := n.base
+		if refuses(found, f.ID) {
+			if from = lastGood(opts.LastGood, f.ID); from == nil {
+				continue
+			}
+			at, _ := findFrontend(from, f.ID)
+			f = from.Frontends[at]
+		}
+		p := from.Pools[f.Pool]
+		c := n.chosenBy(p)
+		if c == nil {
+			continue
+		}
+		keep[c.key] = c
+		next.Frontends = append(next.Frontends, f)
+		next.Pools[p.ID] = p
+		next.Groups[p.Group] = c.group
+	}
+	n.snapshot = reuseSnapshot(n.snapshot, next)
+	n.keep(keep)
+}
+
+// keep holds the choices that the snapshot needs, and lets the former ones go.
+func (n *namespace) keep(keep map[string]*choice) {
+	for key, c := range n.kept {
+		if keep[key] == nil {
+			c.kept = false
+			n.forget(c)
+		}
+	}
+	for _, c := range keep {
+		c.kept = true
+	}
+	n.kept = keep
+}
+
+// refuses says that one of the Problems refuses the frontend.
+func refuses(problems []lb.Problem, id lb.FrontendID) bool {
+	return slices.ContainsFunc(problems, func(p lb.Problem) bool {
+		o := p.Object
+		return p.Effect == lb.Refused && o.Kind == lb.KindLoadBalancer && o.Name == id.LoadBalancer && o.Namespace == string(id.Tenant) &&
+			(o.Port == 0 || o.Port == id.Port) && (o.Protocol == "" || o.Protocol == id.Protocol)
+	})
+}
+
+// lastGood is the Snapshot that has a frontend's last good form with its pool; nil if there is none.
+func lastGood(p *lb.Program, id lb.FrontendID) *lb.Snapshot {
+	if p == nil {
+		return nil
+	}
+	s := p.Tenants[id.Tenant]
+	if s == nil {
+		return nil
+	}
+	at, ok := findFrontend(s, id)
+	if !ok || s.Pools[s.Frontends[at].Pool] == nil {
+		return nil
+	}
+	return s
+}
+
+func findFrontend(s *lb.Snapshot, id lb.FrontendID) (int, bool) {
+	return slices.BinarySearchFunc(s.Frontends, id, func(f *lb.Frontend, id lb.FrontendID) int { return f.ID.Compare(id) })
+}
+
+// chosenBy is the choice that a pool sends to, with today's members; nil if its Group is none that was built here.
+func (n *namespace) chosenBy(p *lb.Pool) *choice {
+	key, ok := keyOfGroup(p.Group)
+	if !ok {
+		return nil
+	}
+	if c := n.choices[key]; c != nil {
+		return c
+	}
+	s, err := parseSelectionKey(key)
+	if err != nil || selectionKey(s) != key {
+		return nil
+	}
+	return n.choose(s)
+}
+
+// reuseSnapshot is old if it serves and says the same.
+func reuseSnapshot(old, next *lb.Snapshot) *lb.Snapshot {
+	if len(next.Frontends)+len(next.Problems)+len(next.Refused) == 0 {
+		return nil
+	}
+	if old != nil && slices.Equal(old.Frontends, next.Frontends) && maps.Equal(old.Pools, next.Pools) && maps.Equal(old.Groups, next.Groups) &&
+		slices.Equal(old.Problems, next.Problems) && slices.Equal(old.Refused, next.Refused) {
+		return old
+	}
+	return next
+}

@@ -1,0 +1,177 @@
+package build
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// holder names a LoadBalancer.
+type holder struct{ namespace, name string }
+
+// line is one Address as far as it grants something to this proxy's pool.
+type line struct {
+	name string
+	// created is the Address's creation, in Unix nanoseconds: the older line wins.
+	created int64
+	holders []held
+}
+
+type held struct {
+	holder
+	sockets []lb.Socket
+}
+
+// claim is one holder's right to a socket.
+type claim struct {
+	line   *line
+	index  int
+	holder holder
+}
+
+// ledger is what all Addresses say.
+type ledger struct {
+	pool  string
+	lines map[string]*line
+	// of names the lines that list a holder, sorted.
+	of map[holder][]string
+	// claims on a socket, the winner first.
+	claims map[lb.Socket][]claim
+}
+
+func newLedger(pool string) *ledger {
+	return &ledger{pool: pool, lines: map[string]*line{}, of: map[holder][]string{}, claims: map[lb.Socket][]claim{}}
+}
+
+// readLine is nil for an Address that grants nothing here.
+func readLine(a *v1alpha1.Address, pool string) *line {
+	if a == nil || a.DeletionTimestamp != nil || a.Spec.Phase != v1alpha1.AddressGranted || a.Spec.ProxyPool != pool {
+		return nil
+	}
+	addr, err := netip.ParseAddr(a.Spec.Address)
+	if err != nil || addr.Zone() != "" {
+		return nil
+	}
+	addr = addr.Unmap()
+	l := &line{name: a.Name, created: a.CreationTimestamp.UnixNano()}
+	for _, h := range a.Spec.Holders {
+		x := held{holder: holder{h.Namespace, h.Name}}
+		for _, s := range h.Ports {
+			if p, port, ok := parsePort(s); ok {
+				x.sockets = append(x.sockets, lb.Socket{Address: addr, Protocol: p, Port: port})
+			}
+		}
+		l.holders = append(l.holders, x)
+	}
+	return l
+}
+
+// parsePort reads a holder's port, such as TCP/80.
+func parsePort(s string) (lb.Protocol, uint16, bool) {
+	p, n, ok := strings.Cut(s, "/")
+	port, err := strconv.ParseUint(n, 10, 16)
+	return lb.Protocol(p), uint16(port), ok && err == nil && port > 0
+}
+
+func (l *line) equal(o *line) bool {
+	if l == nil || o == nil {
+		return l == o
+	}
+	return l.created == o.created && slices.EqualFunc(l.holders, o.holders, func(a, b held) bool {
+		return a.holder == b.holder && slices.Equal(a.sockets, b.sockets)
+	})
+}
+
+// set takes an Address in its new form, nil if it is gone, and returns the
+// LoadBalancers that may be served otherwise now.
+func (g *ledger) set(name string, a *v1alpha1.Address) map[holder]bool {
+	old, next := g.lines[name], readLine(a, g.pool)
+	if old.equal(next) {
+		return nil
+	}
+	touched := map[holder]bool{}
+	g.remove(old, touched)
+	g.add(next, touched)
+	return touched
+}
+
+func (g *ledger) remove(l *line, touched map[holder]bool) {
+	if l == nil {
+		return
+	}
+	delete(g.lines, l.name)
+	for _, h := range l.holders {
+		touched[h.holder] = true
+		names := slices.DeleteFunc(g.of[h.holder], func(n string) bool { return n == l.name })
+		if g.of[h.holder] = names; len(names) == 0 {
+			delete(g.of, h.holder)
+		}
+		for _, s := range h.sockets {
+			left := slices.DeleteFunc(g.claims[s], func(c claim) bool { return c.line == l })
+			if g.claims[s] = left; len(left) == 0 {
+				delete(g.claims, s)
+			}
+			for _, c := range left {
+				touched[c.holder] = true
+			}
+		}
+	}
+}
+
+func (g *ledger) add(l *line, touched map[holder]bool) {
+	if l == nil {
+		return
+	}
+	g.lines[l.name] = l
+	for i, h := range l.holders {
+		touched[h.holder] = true
+		if at, found := slices.BinarySearch(g.of[h.holder], l.name); !found {
+			g.of[h.holder] = slices.Insert(g.of[h.holder], at, l.name)
+		}
+		for _, s := range h.sockets {
+			c := claim{l, i, h.holder}
+			for _, x := range g.claims[s] {
+				touched[x.holder] = true
+			}
+			at, _ := slices.BinarySearchFunc(g.claims[s], c, compareClaims)
+			g.claims[s] = slices.Insert(g.claims[s], at, c)
+		}
+	}
+}
+
+// compareClaims puts the one first that has the socket.
+func compareClaims(a, b claim) int {
+	return cmp.Or(
+		cmp.Compare(a.line.created, b.line.created),
+		strings.Compare(a.line.name, b.line.name),
+		cmp.Compare(a.index, b.index),
+	)
+}
+
+// grants are the sockets that a LoadBalancer is listed with, sorted, each once;
+// true where it has the socket, false where another has.
+func (g *ledger) grants(h holder) []grant {
+	var out []grant
+	for _, name := range g.of[h] {
+		for _, x := range g.lines[name].holders {
+			if x.holder != h {
+				continue
+			}
+			for _, s := range x.sockets {
+				out = append(out, grant{s, g.claims[s][0].holder == h})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b grant) int { return a.socket.Compare(b.socket) })
+	return slices.CompactFunc(out, func(a, b grant) bool { return a.socket == b.socket })
+}
+
+type grant struct {
+	socket lb.Socket
+	won    bool
+}

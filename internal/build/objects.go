@@ -1,0 +1,49 @@
+package build
+
+import (
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// Objects are all objects of the hub that a Program is built from, in any
+// order. They are not changed, and must not be while a Builder has them.
+type Objects struct {
+	LoadBalancers []*clusterv1.LoadBalancer
+	TargetGroups  []*v1alpha1.TargetGroup
+	Classes       []*v1alpha1.LoadBalancerClass
+	Addresses     []*v1alpha1.Address
+	Tenants       []*v1alpha1.Tenant
+}
+
+// Options say for whom is built.
+type Options struct {
+	// ProxyPool is this proxy's pool: other pools' LoadBalancers and Addresses are not ours.
+	ProxyPool string
+	// Check is the data plane's; nil: it can express everything. It names LoadBalancers, whole or by port.
+	Check func(*lb.Snapshot) []lb.Problem
+	// LastGood is what was served last; what Check refuses keeps the form that it has there.
+	LastGood *lb.Program
+}
+
+// Whole builds the Program of all objects at once. It depends on its
+// arguments alone, whatever their order. Health is left nil.
+func Whole(o Objects, opts Options) *lb.Program {
+	b := New(opts)
+	for _, x := range o.Classes {
+		b.Set(x)
+	}
+	for _, x := range o.Tenants {
+		b.Set(x)
+	}
+	for _, x := range o.TargetGroups {
+		b.Set(x)
+	}
+	for _, x := range o.Addresses {
+		b.Set(x)
+	}
+	for _, x := range o.LoadBalancers {
+		b.Set(x)
+	}
+	return b.Program()
+}

@@ -1,0 +1,104 @@
+package build
+
+import (
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// Kinds of targets.
+const (
+	kindTargetGroup = "TargetGroup"
+	kindMachine     = "Machine"
+	kindNode        = "Node"
+)
+
+// clusterNameLabel is Cluster API's.
+const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
+
+// targetKind is the kind of the LoadBalancer's targets with its default;
+// unknown ones as they are written, with their group.
+func targetKind(l *clusterv1.LoadBalancer) string {
+	if k := l.Spec.TargetKind; k != nil && k.Kind != "" {
+		switch {
+		case k.Kind == kindTargetGroup && (k.APIGroup == "" || k.APIGroup == v1alpha1.GroupVersion.Group),
+			k.Kind == kindMachine && (k.APIGroup == "" || k.APIGroup == clusterv1.GroupVersion.Group),
+			k.Kind == kindNode && k.APIGroup == "":
+			return k.Kind
+		}
+		return strings.TrimSuffix(k.Kind+"."+k.APIGroup, ".")
+	}
+	if l.Spec.ClusterName != "" || l.Spec.Selector != nil && l.Spec.Selector.MatchLabels[clusterNameLabel] != "" {
+		return kindMachine
+	}
+	return kindTargetGroup
+}
+
+// Selector says which TargetGroups of its namespace a LoadBalancer sends to:
+// those that spec.selector selects, or for targets of another kind those that
+// were generated for it. An empty selector selects nothing.
+func Selector(l *clusterv1.LoadBalancer) (labels.Selector, error) {
+	s := l.Spec.Selector
+	empty := s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
+	if targetKind(l) != kindTargetGroup {
+		// Not looked at, but mended now rather than when Machines are resolved.
+		if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+			return labels.Nothing(), err
+		}
+		return labels.SelectorFromSet(labels.Set{v1alpha1.LabelFor: l.Name}), nil
+	}
+	if empty {
+		return labels.Nothing(), nil
+	}
+	sel, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return labels.Nothing(), err
+	}
+	return sel, nil
+}
+
+// A selection's key is its selector as text, the same for equal selectors.
+// nothingKey is that of the one that selects nothing.
+const nothingKey = ""
+
+func selectionKey(s labels.Selector) string {
+	if reqs, selectable := s.Requirements(); !selectable || len(reqs) == 0 {
+		return nothingKey
+	}
+	return s.String()
+}
+
+// parseSelectionKey is the inverse of selectionKey.
+func parseSelectionKey(key string) (labels.Selector, error) {
+	if key == nothingKey {
+		return labels.Nothing(), nil
+	}
+	return labels.Parse(key)
+}
+
+// pair is one label that the selector demands, as key=value, so that candidates are found by index; "" if there is none.
+func pair(s labels.Selector) string {
+	reqs, _ := s.Requirements()
+	for _, r := range reqs {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			if v := r.ValuesUnsorted(); len(v) == 1 {
+				return r.Key() + "=" + v[0]
+			}
+		}
+	}
+	return ""
+}
+
+// familyIPv4 begins the IDs of Groups of IPv4 members.
+const familyIPv4 = "IPv4:"
+
+func groupID(selectionKey string) lb.GroupID { return lb.GroupID(familyIPv4 + selectionKey) }
+
+// keyOfGroup is the inverse of groupID.
+func keyOfGroup(id lb.GroupID) (string, bool) { return strings.CutPrefix(string(id), familyIPv4) }

@@ -1,0 +1,203 @@
+package build
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Ports are the LoadBalancer's, with the default of a control plane's.
+func Ports(l *clusterv1.LoadBalancer) []clusterv1.Port {
+	if len(l.Spec.Ports) > 0 || l.Spec.Role != clusterv1.RoleControlPlane {
+		return l.Spec.Ports
+	}
+	port := int32(6443)
+	if e := l.Spec.Endpoint; e != nil && e.Port != 0 {
+		port = e.Port
+	}
+	return []clusterv1.Port{{Protocol: clusterv1.ProtocolTCP, Port: port, TargetPort: 6443}}
+}
+
+// Validate judges all of a LoadBalancer that can be judged without the ledger
+// and the TargetGroups. class is the one that it names, nil if that doesn't exist;
+// tenant is its namespace's, nil if that has none. The Problems are sorted;
+// Refusal says which of them keeps a port from being served. The manager and every
+// proxy say the same, because both ask here.
+func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) []lb.Problem {
+	if l == nil {
+		return nil
+	}
+	f := &findings{object: lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: l.Namespace, Name: l.Name}}
+	f.class(l, class, tenant)
+	f.wholeSpec(l)
+	f.comforts(l)
+	f.ports(l)
+	return f.sorted()
+}
+
+// class finds what the LoadBalancer's class and Tenant don't allow.
+func (f *findings) class(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) {
+	name := l.Spec.ClassName
+	if name == "" && class != nil {
+		name = class.Name
+	}
+	if tenant != nil && tenant.Spec.Suspend {
+		f.refuse("metadata.namespace", clusterv1.ReasonSuspended, "the Tenant is suspended: the hub's operator lifts that")
+	}
+	switch {
+	case l.Spec.InfrastructureRef != nil:
+		f.refuse("spec.infrastructureRef", clusterv1.ReasonNotSupported, "provider kinds are not supported yet: name a class instead")
+		return
+	case name == "":
+		f.refuse("spec.className", clusterv1.ReasonNoClass, "no class is named and none is marked as default: name one, or have the hub's operator mark one")
+		return
+	case tenant != nil && len(tenant.Spec.Classes) > 0 && !slices.Contains(tenant.Spec.Classes, name):
+		// Whether the class exists is not for this Tenant to know.
+		f.refuse("spec.className", clusterv1.ReasonClassNotAllowed, "class %q is not among those that the Tenant may use: use one of %q, or ask the hub's operator", name, tenant.Spec.Classes)
+		return
+	case class == nil:
+		f.refuse("spec.className", clusterv1.ReasonClassNotFound, "class %q doesn't exist: name one that does, or have the hub's operator create it", name)
+		return
+	}
+	for _, p := range ValidateClass(class) {
+		if p.Effect == lb.Refused {
+			f.refuse("spec.className", p.Reason, "class %q: %s", name, p.Message)
+		}
+	}
+}
+
+// ValidateClass judges a class. A Refused Problem refuses all its LoadBalancers.
+func ValidateClass(class *v1alpha1.LoadBalancerClass) []lb.Problem {
+	if class == nil {
+		return nil
+	}
+	f := &findings{object: lb.ObjectRef{Kind: "LoadBalancerClass", Name: class.Name}}
+	switch p := class.Spec.Proxy; {
+	case p == nil:
+		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy are supported yet: use one")
+	case p.Placement != "" && p.Placement != v1alpha1.PlacementEvery:
+		f.refuse("spec.proxy.placement", clusterv1.ReasonNotSupported, "placement %s is not supported yet: use placement Every", p.Placement)
+	}
+	if d := class.Spec.Defaults; d != nil {
+		f.bounded("spec.defaults.drainTimeout", d.DrainTimeout, 0, maxDuration)
+		f.healthCheck("spec.defaults.healthCheck", d.HealthCheck)
+	}
+	return f.sorted()
+}
+
+// wholeSpec finds what refuses the whole LoadBalancer.
+func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
+	s := &l.Spec
+	if len(Ports(l)) == 0 {
+		f.refuse("spec.ports", clusterv1.ReasonNoPorts, "there is no port: add one")
+	}
+	if len(s.SourceRanges) > 0 {
+		f.refuse("spec.sourceRanges", clusterv1.ReasonNotSupported, "source ranges are not enforced yet, and without them everybody could connect: remove them")
+	}
+	if s.ProxyProtocol != "" {
+		f.refuse("spec.proxyProtocol", clusterv1.ReasonNotSupported, "the PROXY protocol is not spoken yet, and targets that expect it would break: remove it")
+	}
+	dual := s.IPFamilyPolicy == clusterv1.PreferDualStack
+	switch {
+	case s.IPFamilyPolicy == clusterv1.RequireDualStack:
+		f.refuse("spec.ipFamilyPolicy", clusterv1.ReasonNotSupported, "IPv6 is not supported yet: use SingleStack or PreferDualStack")
+	case len(s.IPFamilies) > 0 && (!slices.Contains(s.IPFamilies, clusterv1.IPv4) || s.IPFamilies[0] != clusterv1.IPv4 && !dual):
+		f.refuse("spec.ipFamilies", clusterv1.ReasonNotSupported, "IPv6 is not supported yet: use IPv4")
+	case dual || slices.Contains(s.IPFamilies, clusterv1.IPv6):
+		f.without("spec.ipFamilyPolicy", clusterv1.ReasonNotSupported, "IPv6 is not supported yet, IPv4 alone is served: use SingleStack with IPv4")
+	}
+	if _, err := Selector(l); err != nil {
+		f.refuse("spec.selector", clusterv1.ReasonInvalid, "the selector doesn't parse: %v; mend it", err)
+	}
+}
+
+// comforts finds what the LoadBalancer is served without.
+func (f *findings) comforts(l *clusterv1.LoadBalancer) {
+	s := &l.Spec
+	if s.SessionAffinity == clusterv1.SessionAffinityClientIP {
+		f.without("spec.sessionAffinity", clusterv1.ReasonNotSupported, "session affinity is not honoured yet, connections of one client may go to any target: use None")
+	}
+	if s.Role == clusterv1.RoleControlPlane {
+		f.without("spec.role", clusterv1.ReasonNotSupported, "endpoints of control planes are not published yet: set the Cluster's endpoint by hand")
+	}
+	if e := s.Endpoint; e != nil && e.Host != "" {
+		f.without("spec.endpoint", clusterv1.ReasonNotSupported, "endpoints are not honoured yet: remove it")
+	}
+	if len(s.AlternateEndpoints) > 0 {
+		f.without("spec.alternateEndpoints", clusterv1.ReasonNotSupported, "alternate endpoints are not honoured yet: remove them")
+	}
+	if s.MachineHooks != nil {
+		f.without("spec.machineHooks", clusterv1.ReasonNotSupported, "Machines are not hooked yet: remove it")
+	}
+	if len(s.AddressTypes) > 0 {
+		f.without("spec.addressTypes", clusterv1.ReasonNotSupported, "addresses of Machines and Nodes are not read yet: remove them")
+	}
+	switch kind := targetKind(l); kind {
+	case kindTargetGroup:
+	case kindMachine, kindNode:
+		f.without("spec.targetKind", clusterv1.ReasonNotSupported, "targets of kind %s are not resolved yet: make a TargetGroup with the label %s: %s, or select TargetGroups", kind, v1alpha1.LabelFor, l.Name)
+	default:
+		f.without("spec.targetKind", clusterv1.ReasonInvalid, "kind %q is unknown: use TargetGroup, Machine or Node", kind)
+	}
+	f.bounded("spec.drainTimeout", s.DrainTimeout, 0, maxDuration)
+	f.bounded("spec.idleTimeout", s.IdleTimeout, 0, maxDuration)
+	f.healthCheck("spec.healthCheck", s.HealthCheck)
+}
+
+// ports finds what refuses single ports.
+func (f *findings) ports(l *clusterv1.LoadBalancer) {
+	type key struct {
+		lb.Protocol
+		int32
+	}
+	seen := map[key]bool{}
+	for i, p := range Ports(l) {
+		x, field := f.port(p), fmt.Sprintf("spec.ports[%d]", i)
+		k := key{protocol(p), p.Port}
+		switch {
+		case portNumber(p.Port) == 0:
+			x.refuse(field+".port", clusterv1.ReasonInvalid, "port %d is none: use 1 to 65535", p.Port)
+		case p.TargetPort != 0 && portNumber(p.TargetPort) == 0:
+			x.refuse(field+".targetPort", clusterv1.ReasonInvalid, "target port %d is none: use 1 to 65535", p.TargetPort)
+		case seen[k]:
+			x.refuse(field, clusterv1.ReasonInvalid, "the port is there twice: remove one")
+		case k.Protocol != lb.TCP:
+			x.refuse(field+".protocol", clusterv1.ReasonNotSupported, "protocol %s is not supported yet: use TCP", k.Protocol)
+		case p.Mode != "" && p.Mode != clusterv1.ModeTCP:
+			x.refuse(field+".mode", clusterv1.ReasonNotSupported, "mode %s is not supported yet: use TCP", p.Mode)
+		case p.TLS != nil:
+			x.refuse(field+".tls", clusterv1.ReasonNotSupported, "TLS is not ended here yet: remove it, and end TLS at the targets")
+		}
+		seen[k] = true
+		f.problems = append(f.problems, x.problems...)
+	}
+}
+
+// maxDuration bounds what the API bounds with 720h.
+const maxDuration = 720 * time.Hour
+
+// bounded finds a duration out of its bounds; what is unset is within.
+func (f *findings) bounded(field string, d *metav1.Duration, least, most time.Duration) {
+	if d != nil && !within(d, least, most) {
+		f.without(field, clusterv1.ReasonInvalid, "%s is out of bounds, the default is used: use %s to %s", d.Duration, least, most)
+	}
+}
+
+func within(d *metav1.Duration, least, most time.Duration) bool {
+	return d.Duration >= least && d.Duration <= most
+}
+
+// firstDuration is the first that is set and within 0 to maxDuration.
+func firstDuration(fallback time.Duration, ds ...*metav1.Duration) time.Duration {
+	for _, d := range ds {
+		if d != nil && within(d, 0, maxDuration) {
+			return d.Duration
+		}
+	}
+	return fallback
+}
