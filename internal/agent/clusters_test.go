@@ -1,0 +1,170 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/config/crd"
+	"fairlead.dev/fairlead/config/rbac"
+	"fairlead.dev/fairlead/internal/agent/service"
+	"fairlead.dev/fairlead/internal/app"
+	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
+	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// soon bounds waits; it is never a claim.
+const soon = 60 * time.Second
+
+// plane is a control plane with a client that may do everything.
+type plane struct {
+	*testkit.ControlPlane
+	api client.WithWatch
+}
+
+// clusters are a hub and a tenant's cluster, which all tests share: two control planes take seconds to start.
+type clusters struct{ hub, tenant plane }
+
+var both clusters // set once by TestMain, before any test
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	for name, p := range map[string]*plane{"hub": &both.hub, "tenant": &both.tenant} {
+		if p.ControlPlane, err = testkit.Start(ctx, testkit.Options{Name: name, Audit: true}); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, p.Stop(context.Background())) }()
+		scheme, err := app.Scheme()
+		if err != nil {
+			return 0, err
+		}
+		if p.api, err = client.NewWithWatch(p.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+			return 0, err
+		}
+	}
+	if err := errors.Join(crd.Install(ctx, both.hub.RESTConfig()), rbac.InstallHub(ctx, both.hub.RESTConfig()), rbac.InstallTenant(ctx, both.tenant.RESTConfig())); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// world is one test's: a namespace in each cluster, an agent between them under its own
+// identities and rights, and somebody who plays the hub's manager.
+type world struct {
+	testing.TB
+	clusters
+	hubNamespace, namespace string
+	manager                 *manager
+	agentHub, agentTenant   *rest.Config
+	filter                  service.Filter
+	stop                    func()
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	if len(name) > 50 {
+		name = name[:50]
+	}
+	w := &world{TB: t, clusters: both, hubNamespace: "hub-" + name, namespace: name, filter: service.Filter{ClassPrefix: app.DefaultClassPrefix, Unclassed: true}}
+	account := metav1.ObjectMeta{Namespace: w.hubNamespace, Name: v1alpha1.AgentServiceAccount}
+	for _, o := range []client.Object{
+		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.hubNamespace}},
+		&v1.ServiceAccount{ObjectMeta: account},
+		&rbacv1.RoleBinding{ObjectMeta: account,
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fairlead-agent"}},
+	} {
+		w.must(w.hub.api.Create(t.Context(), o))
+	}
+	w.must(w.tenant.api.Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	w.agentHub = w.identity(w.hub, account.Namespace, account.Name)
+	w.agentTenant = w.identity(w.tenant, v1alpha1.SystemNamespace, v1alpha1.AgentServiceAccount)
+	w.manager = playManager(t, w.hub.api, w.hubNamespace)
+	w.start()
+	t.Cleanup(w.clean)
+	return w
+}
+
+func (w *world) identity(p plane, namespace, name string) *rest.Config {
+	w.Helper()
+	path, err := p.ServiceAccountKubeconfig(w.Context(), namespace, name)
+	w.must(err)
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	w.must(err)
+	cfg.QPS = -1
+	return cfg
+}
+
+// start starts the agent; stopAgent stops it as SIGTERM would.
+func (w *world) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- app.RunAgentWith(ctx, w.agentTenant, w.agentHub, app.AgentOptions{
+			HubNamespace: w.hubNamespace, Tenant: w.hubNamespace, Filter: w.filter, LeaderElection: app.DefaultLeaderElection(),
+			Logger: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+		})
+	}()
+	w.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("the agent ended with %v", err)
+		}
+		w.stop = func() {}
+	}
+}
+
+// clean lets the agent release what the test left, so that the next test's agent finds nothing.
+func (w *world) clean() {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	if err := w.tenant.api.DeleteAllOf(ctx, &v1.Service{}, client.InNamespace(w.namespace)); err != nil {
+		w.Error(err)
+	}
+	if err := testkit.Poll(ctx, 20*time.Millisecond, "all Services to go", func(ctx context.Context) error {
+		list := &v1.ServiceList{}
+		if err := w.tenant.api.List(ctx, list, client.InNamespace(w.namespace)); err != nil || len(list.Items) == 0 {
+			return err
+		}
+		return fmt.Errorf("%s is left with finalizers %q", list.Items[0].Name, list.Items[0].Finalizers)
+	}); err != nil {
+		w.Error(err)
+	}
+	w.stop()
+	w.manager.stop()
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) eventually(what string, f func(context.Context) error) {
+	w.Helper()
+	kubetest.Eventually(w, soon, what, f)
+}
