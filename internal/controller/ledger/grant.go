@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -46,18 +47,22 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 			return Grant{Reason: d.Reason, Message: d.Message}, nil
 		}
 		delete(k.waiters, n.Ref)
-		k.reserve(d)
-		name := d.Entry.Name
-		_, open := k.unwritten[name]
-		r := k.objects[name]
+		k.reserve(d, n.Ref)
+		open := k.owed(n.Ref)
+		if _, ok := k.unwritten[d.Entry.Name]; ok && len(open) == 0 {
+			open = []string{d.Entry.Name} // another LoadBalancer on the same address is about to write it
+		}
+		r := k.objects[d.Entry.Name]
 		k.unlock()
 
-		if open {
+		for _, name := range open {
 			wrote, err := k.write(ctx, name)
 			if err != nil {
 				return Grant{}, err
 			}
-			fresh = fresh || wrote
+			fresh = fresh || wrote && name == d.Entry.Name
+		}
+		if len(open) > 0 {
 			continue // look again: somebody else may have been first
 		}
 		for _, e := range d.Surplus {
@@ -101,10 +106,15 @@ func (k *Keeper) decide(n ipam.Needs) ipam.Decision {
 func (k *Keeper) Release(ctx context.Context, ref ipam.Ref) error {
 	k.mu.Lock()
 	delete(k.waiters, ref)
-	held := k.ledger.HeldBy(ref)
+	names := k.owed(ref)
+	for _, e := range k.ledger.HeldBy(ref) {
+		if !slices.Contains(names, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
 	k.unlock()
-	for _, e := range held {
-		if err := k.GiveUp(ctx, e.Name, ref); err != nil {
+	for _, name := range names {
+		if err := k.GiveUp(ctx, name, ref); err != nil {
 			return err
 		}
 	}
@@ -130,7 +140,7 @@ func (k *Keeper) GiveUp(ctx context.Context, name string, ref ipam.Ref) error {
 				e.Phase = ipam.Releasing
 			}
 			k.put(e)
-			k.unwritten[name] = struct{}{}
+			k.owe(name, ref)
 			k.unlock()
 		}
 		if _, err := k.write(ctx, name); err != nil {

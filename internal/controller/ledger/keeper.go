@@ -15,12 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Writer writes Addresses.
+type Writer interface {
+	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
+	Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error
+	Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error
+}
+
+// Reader reads an Address from the API server itself: no cache.
+type Reader interface {
+	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
+}
+
 // Options of a Keeper.
 type Options struct {
 	Logger *slog.Logger
-	// Client writes Addresses; Reader reads them from the API server itself.
-	Client client.Client
-	Reader client.Reader
+	Client Writer
+	Reader Reader
 	// Settled says whether every proxy of the pool that may serve has applied the Addresses up to a version.
 	Settled func(proxyPool string, addresses proof.Version) bool
 	// Wake is told of LoadBalancers whose grant changed, or could.
@@ -37,7 +48,7 @@ type Keeper struct {
 	ledger    *ipam.Ledger
 	objects   map[string]*record
 	buried    map[types.UID]struct{} // deleted here; late news of them is old
-	unwritten map[string]struct{}    // entries that differ from their object
+	unwritten map[string]owing       // entries that differ from their object
 	waiters   map[ipam.Ref]waiter
 	dirty     bool // waiters may have a chance
 	unsettled bool // one of them waits for proxies to apply what others gave up
@@ -46,6 +57,28 @@ type Keeper struct {
 	changedNS map[string]struct{}
 
 	stripes [64]sync.Mutex // one writer an Address
+}
+
+// owing are the LoadBalancers whose changes of an entry are not written yet.
+type owing map[ipam.Ref]struct{}
+
+// owe notes that an entry must be written for a LoadBalancer.
+func (k *Keeper) owe(name string, r ipam.Ref) {
+	if k.unwritten[name] == nil {
+		k.unwritten[name] = owing{}
+	}
+	k.unwritten[name][r] = struct{}{}
+}
+
+// owed names the entries that must be written for a LoadBalancer: attempts that failed.
+func (k *Keeper) owed(r ipam.Ref) []string {
+	var out []string
+	for name, refs := range k.unwritten {
+		if _, ok := refs[r]; ok {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // record is an Address as last seen.
@@ -63,7 +96,7 @@ type waiter struct {
 // New returns a keeper of an empty ledger.
 func New(o Options) *Keeper {
 	return &Keeper{
-		Options: o, ledger: ipam.New(), objects: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]struct{}{},
+		Options: o, ledger: ipam.New(), objects: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]owing{},
 		waiters: map[ipam.Ref]waiter{}, changed: map[string]struct{}{}, changedNS: map[string]struct{}{},
 	}
 }
@@ -141,7 +174,7 @@ func (k *Keeper) serve() {
 				k.woken = append(k.woken, w.Ref)
 			}
 		default:
-			k.reserve(d)
+			k.reserve(d, w.Ref)
 			delete(k.waiters, w.Ref)
 			k.woken = append(k.woken, w.Ref)
 		}
@@ -149,12 +182,12 @@ func (k *Keeper) serve() {
 }
 
 // reserve notes a decision that must be written.
-func (k *Keeper) reserve(d ipam.Decision) {
+func (k *Keeper) reserve(d ipam.Decision, r ipam.Ref) {
 	if d.Action == ipam.Keep {
 		return
 	}
 	k.put(d.Entry)
-	k.unwritten[d.Entry.Name] = struct{}{}
+	k.owe(d.Entry.Name, r)
 }
 
 // SetPools replaces the pools.
