@@ -18,5 +18,5 @@
 //     a restart repeats none.
 //
 // When either API server is away, what is to be written waits, at most five seconds between two
-// tries, and watches go on where they were (patience.go).
+// tries, and watches go on where they were (internal/patience).
 package agent

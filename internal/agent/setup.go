@@ -72,7 +72,7 @@ func ManagerOptions(o Options, m manager.Options) manager.Options {
 
 // NewManager makes the tenant's manager.
 func NewManager(o Options, m manager.Options) (manager.Manager, error) {
-	mgr, err := manager.New(withPatience(o.Tenant), ManagerOptions(o, m))
+	mgr, err := manager.New(patience.Config(o.Tenant), ManagerOptions(o, m))
 	if err != nil {
 		return nil, fmt.Errorf("making the tenant's manager: %w", err)
 	}
@@ -81,7 +81,7 @@ func NewManager(o Options, m manager.Options) (manager.Manager, error) {
 
 // Setup adds the agent to the tenant's manager.
 func Setup(mgr manager.Manager, o Options) error {
-	hubConfig := withPatience(o.Hub)
+	hubConfig := patience.Config(o.Hub)
 	hub, err := cluster.New(hubConfig, func(c *cluster.Options) {
 		c.Scheme, c.MapperProvider, c.Cache, c.Logger = o.Scheme, mapper, hubCache(o.HubNamespace), mgr.GetLogger()
 	})
