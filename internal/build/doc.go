@@ -40,7 +40,7 @@
 //	socket that another holder has                    PortInUse         port, this proxy's Refused
 //	IPv6 address granted                              NotSupported      port, this proxy's Refused
 //	PreferDualStack, two ipFamilies                   NotSupported      without: IPv4 only
-//	sessionAffinity ClientIP                          NotSupported      without
+//	sessionAffinityTimeout other than 3h              NotSupported      without: a client keeps its target until targets change
 //	targetKind Machine, Node (resolved later)         NotSupported      without: TargetGroups labelled fairlead.dev/for
 //	targetKind of another kind                        Invalid           without: the same
 //	role ControlPlane, endpoint, alternateEndpoints,

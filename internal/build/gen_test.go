@@ -65,13 +65,14 @@ func drawSelector(t *rapid.T) *metav1.LabelSelector {
 func drawLoadBalancer(t *rapid.T) *clusterv1.LoadBalancer {
 	l := &clusterv1.LoadBalancer{ObjectMeta: drawMeta(t, []string{"a", "b", "c"}, "lb", 4)}
 	l.Spec = clusterv1.LoadBalancerSpec{
-		ClassName:    rapid.SampledFrom([]string{"edge", "edge", "edge", "edge", "other", "missing", ""}).Draw(t, "class"),
-		Selector:     drawSelector(t),
-		HealthCheck:  drawHealthCheck(t),
-		FailOpen:     maybe(t, "failOpen", rapid.Bool()),
-		DrainTimeout: drawDuration(t, "drainTimeout"),
-		IdleTimeout:  drawDuration(t, "idleTimeout"),
-		TargetKind:   rapid.SampledFrom([]*clusterv1.KindReference{nil, nil, nil, {Kind: "Machine"}, {Kind: "Moose"}}).Draw(t, "kind"),
+		ClassName:       rapid.SampledFrom([]string{"edge", "edge", "edge", "edge", "other", "missing", ""}).Draw(t, "class"),
+		Selector:        drawSelector(t),
+		HealthCheck:     drawHealthCheck(t),
+		FailOpen:        maybe(t, "failOpen", rapid.Bool()),
+		DrainTimeout:    drawDuration(t, "drainTimeout"),
+		IdleTimeout:     drawDuration(t, "idleTimeout"),
+		SessionAffinity: rapid.SampledFrom([]clusterv1.SessionAffinity{"", "None", "ClientIP"}).Draw(t, "affinity"),
+		TargetKind:      rapid.SampledFrom([]*clusterv1.KindReference{nil, nil, nil, {Kind: "Machine"}, {Kind: "Moose"}}).Draw(t, "kind"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "ports") {
 		l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{

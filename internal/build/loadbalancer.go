@@ -74,6 +74,9 @@ func serve(in inputs, problems []lb.Problem) outputs {
 			FailOpen:     l.Spec.FailOpen == nil || *l.Spec.FailOpen,
 			DrainTimeout: firstDuration(defaultDrainTimeout, l.Spec.DrainTimeout, defaults.DrainTimeout),
 		}
+		if l.Spec.SessionAffinity == clusterv1.SessionAffinityClientIP {
+			pool.Hash = lb.HashClientIP
+		}
 		if p.TargetPort != 0 {
 			pool.Port = portNumber(p.TargetPort)
 		}

@@ -149,6 +149,7 @@ func TestBuildingStepByStepEqualsBuildingWhole(t *testing.T) {
 			default: // what was built so far is what is served
 				opts.LastGood = b.Program()
 				b.SetLastGood(opts.LastGood)
+				last = opts.LastGood
 			}
 			if !rapid.Bool().Draw(t, "build") {
 				continue

@@ -119,8 +119,8 @@ func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
 // comforts finds what the LoadBalancer is served without.
 func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 	s := &l.Spec
-	if s.SessionAffinity == clusterv1.SessionAffinityClientIP {
-		f.without("spec.sessionAffinity", clusterv1.ReasonNotSupported, "session affinity is not honoured yet, connections of one client may go to any target: use None")
+	if d := s.SessionAffinityTimeout; s.SessionAffinity == clusterv1.SessionAffinityClientIP && d != nil && d.Duration != defaultAffinityTimeout {
+		f.without("spec.sessionAffinityTimeout", clusterv1.ReasonNotSupported, "affinity does not end by time, a client keeps its target until targets change: remove it")
 	}
 	if s.Role == clusterv1.RoleControlPlane {
 		f.without("spec.role", clusterv1.ReasonNotSupported, "endpoints of control planes are not published yet: set the Cluster's endpoint by hand")
@@ -177,6 +177,9 @@ func (f *findings) ports(l *clusterv1.LoadBalancer) {
 		f.problems = append(f.problems, x.problems...)
 	}
 }
+
+// defaultAffinityTimeout is what the API server sets on a Service that asks for affinity.
+const defaultAffinityTimeout = 3 * time.Hour
 
 // maxDuration bounds what the API bounds with 720h.
 const maxDuration = 720 * time.Hour
