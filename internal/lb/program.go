@@ -261,12 +261,11 @@ type Snapshot struct {
 	Refused []Problem
 }
 
-// Program is all that a proxy serves.
+// Program is all that a proxy serves. Of two frontends that want one socket the
+// ledger chose one before; the other is Refused in its tenant's Snapshot.
 type Program struct {
 	Tenants map[TenantID]*Snapshot
 	// Listeners sorted by address, protocol, port; no socket twice.
 	Listeners []Listener
 	Health    Health
-	// Problems of the merge: sockets that two frontends want.
-	Problems []Problem
 }

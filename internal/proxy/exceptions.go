@@ -176,9 +176,6 @@ func refused(s *served, in func(string) *content) {
 	for _, p := range s.Refused {
 		add(p)
 	}
-	for _, p := range s.Program.Problems {
-		add(p)
-	}
 	for _, t := range s.Program.Tenants {
 		for _, p := range t.Refused {
 			add(p)
