@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -41,7 +43,8 @@ type hub struct {
 // more rights than the installed ones.
 func TestScenarios(t *testing.T) {
 	whole := newHub(t)
-	for name, scenario := range map[string]func(*hub){
+	ran := 0
+	scenarios := map[string]func(*hub){
 		"granted":    granted,
 		"joined":     joined,
 		"refused":    refused,
@@ -61,10 +64,51 @@ func TestScenarios(t *testing.T) {
 		"overlap":    overlap,
 		"quarantine": quarantine,
 		"burst":      burst,
-	} {
+	}
+	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {
+			ran++
 			scenario(&hub{t, whole.control, whole.api, name})
 		})
+	}
+	if ran == len(scenarios) && !t.Failed() {
+		whole.rightsAreUsed()
+	}
+}
+
+// rightsAreUsed: in all scenarios together, the manager was denied nothing, and used each right to write that its ClusterRole gives.
+func (h *hub) rightsAreUsed() {
+	h.t.Helper()
+	all, _, err := h.control.Writes(0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, w := range all {
+		if !strings.HasSuffix(w.User, ":fairlead-manager") {
+			continue
+		}
+		if w.StatusCode == http.StatusForbidden {
+			h.t.Errorf("the manager may not %s %s %s", w.Verb, w.Resource, w.Name)
+		}
+		used[w.Verb+" "+w.Resource] = true
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := h.api.Get(h.t.Context(), client.ObjectKey{Name: "fairlead-manager"}, role); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				switch verb {
+				case "get", "list", "watch", "bind":
+					continue
+				}
+				if what := verb + " " + resource; !used[what] {
+					h.t.Errorf("the manager may %s, and never does", what)
+				}
+			}
+		}
 	}
 }
 

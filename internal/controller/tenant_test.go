@@ -41,6 +41,7 @@ func tenantLife(h *hub) {
 		return condition(t.Status.Conditions, "AgentConnected=False/AgentNeverSeen")
 	})
 	h.rights()
+	h.mended()
 
 	now := metav1.NewMicroTime(time.Now())
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name, Name: v1alpha1.AgentLease, Annotations: map[string]string{
@@ -72,6 +73,36 @@ func tenantLife(h *hub) {
 	h.gone(tn)
 	h.gone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.name}})
 	h.gone(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "fairlead-tenant-" + h.name}})
+}
+
+// mended: what somebody makes of an agent's rights is put back.
+func (h *hub) mended() {
+	h.t.Helper()
+	other := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: h.name, Name: v1alpha1.AgentServiceAccount}}
+	h.change(binding, func(client.Object) { binding.Subjects = other })
+	cluster := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "fairlead-tenant-" + h.name}}
+	h.change(cluster, func(client.Object) { cluster.Subjects = other })
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "fairlead-tenant-" + h.name}}
+	h.change(role, func(client.Object) { role.Rules = nil })
+	wait(h, binding, "mended", func(b *rbacv1.RoleBinding) error { return isAgent(b.Subjects) })
+	wait(h, cluster, "mended", func(b *rbacv1.ClusterRoleBinding) error { return isAgent(b.Subjects) })
+	wait(h, role, "mended", func(r *rbacv1.ClusterRole) error {
+		if len(r.Rules) != 2 {
+			return fmt.Errorf("rules %v", r.Rules)
+		}
+		return nil
+	})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: h.name, Name: v1alpha1.AgentServiceAccount}}
+	h.delete(account)
+	wait(h, account, "back", func(*corev1.ServiceAccount) error { return nil })
+}
+
+func isAgent(subjects []rbacv1.Subject) error {
+	if len(subjects) != 1 || subjects[0].Name != v1alpha1.AgentServiceAccount {
+		return fmt.Errorf("subjects %v", subjects)
+	}
+	return nil
 }
 
 // rights: an agent may do its work in its own namespace, and nothing else.

@@ -112,7 +112,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	} else {
 		set(clusterv1.ConditionReady, no, cause.reason, cause.message)
 	}
-	if reason, message := degraded(f, programmed && !refused, ports, failed); reason != "" {
+	if reason, message := degraded(f, programmed && !refused && f.grant.Held, ports, failed); reason != "" {
 		set(clusterv1.ConditionDegraded, yes, reason, message)
 	} else {
 		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")

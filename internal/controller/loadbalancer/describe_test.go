@@ -1,0 +1,135 @@
+package loadbalancer
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proof"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func port(n int32) clusterv1.Port { return clusterv1.Port{Port: n, Protocol: clusterv1.ProtocolTCP} }
+
+// plain is a LoadBalancer that all is well with.
+func plain(change ...func(*facts)) facts {
+	f := facts{
+		lb:         &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web", Generation: 3}, Spec: clusterv1.LoadBalancerSpec{ClassName: "edge", Ports: []clusterv1.Port{port(80), port(443)}}},
+		grant:      ledger.Grant{Held: true, Entry: ipam.Entry{Name: "192.0.2.7", Address: netip.MustParseAddr("192.0.2.7"), Pool: "public"}},
+		pool:       "edge",
+		programmed: proof.Programmed{Serving: []string{"edge-1"}},
+		groups:     []string{"nodes-0"},
+	}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+func refusedBy(p ...proof.Problem) func(*facts) {
+	return func(f *facts) { f.programmed.Problems = p }
+}
+
+func problem(port uint16, effect lb.Effect, reason string) func(*facts) {
+	return func(f *facts) {
+		o := lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: "prod", Name: "web", Port: port}
+		if port != 0 {
+			o.Protocol = lb.TCP
+		}
+		f.problems = append(f.problems, lb.Problem{Object: o, Field: "spec.x", Reason: reason, Message: "cause: fix", Effect: effect})
+	}
+}
+
+func noGrant(f *facts) {
+	f.grant = ledger.Grant{Reason: clusterv1.ReasonPoolExhausted, Message: "The pool is empty: extend it."}
+}
+
+// TestDescribe reads as: these facts make these conditions, and these errors of ports.
+func TestDescribe(t *testing.T) {
+	onWait := func(f *facts) {
+		f.programmed = proof.Programmed{Waiting: []proof.Waiting{{Proxy: "edge-2", Why: "has not applied it yet"}}}
+	}
+	for name, c := range map[string]struct {
+		facts facts
+		want  string
+	}{
+		"all well":                             {plain(), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
+		"waiting":                              {plain(onWait), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/WaitingForProxies Ready=False/WaitingForProxies Degraded=False/AsExpected"},
+		"starting":                             {plain(func(f *facts) { f.programmed = proof.Programmed{Starting: []string{"edge-1"}} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/WaitingForProxies Ready=False/WaitingForProxies Degraded=False/AsExpected"},
+		"all silent":                           {plain(func(f *facts) { f.programmed = proof.Programmed{Silent: []string{"edge-1"}} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NoProxies Ready=False/NoProxies Degraded=False/AsExpected"},
+		"no address":                           {plain(noGrant), "Accepted=True/Accepted AddressGranted=False/PoolExhausted Programmed=False/Pending Ready=False/PoolExhausted Degraded=False/AsExpected"},
+		"refused as a whole":                   {plain(noGrant, problem(0, lb.Refused, clusterv1.ReasonClassNotFound)), "Accepted=False/ClassNotFound AddressGranted=False/Pending Programmed=False/Pending Ready=False/ClassNotFound Degraded=False/AsExpected TCP/80=ClassNotFound TCP/443=ClassNotFound"},
+		"every port refused":                   {plain(noGrant, problem(80, lb.Refused, "NotSupported"), problem(443, lb.Refused, "NotSupported")), "Accepted=False/NotSupported AddressGranted=False/Pending Programmed=False/Pending Ready=False/NotSupported Degraded=False/AsExpected TCP/80=NotSupported TCP/443=NotSupported"},
+		"one port refused":                     {plain(problem(80, lb.Refused, "NotSupported")), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/80=NotSupported"},
+		"one not bound":                        {plain(refusedBy(proof.Problem{Protocol: "TCP", Port: 80, Reason: "PortNotPermitted"})), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/80=PortNotPermitted"},
+		"none bound":                           {plain(refusedBy(proof.Problem{Reason: "AddressNotLocal"})), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NotServed Ready=False/NotServed Degraded=False/AsExpected TCP/80=AddressNotLocal TCP/443=AddressNotLocal"},
+		"none bound any more, but it once was": {plain(refusedBy(proof.Problem{Reason: "PortInUse"}), func(f *facts) { f.kept = true }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotServed TCP/80=PortInUse TCP/443=PortInUse"},
+		"kept without proxies":                 {plain(func(f *facts) { f.kept, f.programmed = true, proof.Programmed{} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
+		"suspended keeps its address":          {plain(problem(0, lb.Refused, clusterv1.ReasonSuspended)), "Accepted=False/Suspended AddressGranted=True/AddressGranted Programmed=False/Pending Ready=False/Suspended Degraded=False/AsExpected TCP/80=Suspended TCP/443=Suspended"},
+		"a comfort left out":                   {plain(problem(0, lb.ServedWithout, "NotSupported")), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotSupported"},
+		"no targets":                           {plain(func(f *facts) { f.groups = nil }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NoTargets"},
+		"a wish unfulfilled":                   {plain(func(f *facts) { f.grant.Reason, f.grant.Message = clusterv1.ReasonAddressInUse, "It is held." }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/AddressInUse"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := describe(c.facts)
+			var got []string
+			for _, x := range s.Conditions {
+				got = append(got, x.Type+"="+string(x.Status)+"/"+x.Reason)
+				if x.ObservedGeneration != 3 {
+					t.Errorf("%s speaks of generation %d", x.Type, x.ObservedGeneration)
+				}
+				if x.Status == metav1.ConditionFalse && x.Reason != clusterv1.ReasonAsExpected && !strings.HasSuffix(x.Message, ".") {
+					t.Errorf("%s says %q", x.Type, x.Message)
+				}
+			}
+			for _, p := range s.Ports {
+				if p.Error != "" {
+					got = append(got, ipam.Port{Protocol: string(p.Protocol), Number: p.Port}.String()+"="+p.Error)
+				}
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("got  %s\nwant %s", text, c.want)
+			}
+			again := c.facts
+			again.lb = again.lb.DeepCopy()
+			again.lb.Status = s
+			if twice := describe(again); len(twice.Conditions) != len(s.Conditions) || twice.Conditions[0] != s.Conditions[0] {
+				t.Error("described again, it differs")
+			}
+		})
+	}
+}
+
+func TestPendingAsksTheFirstNeedAndWakesOnAnotherAnswer(t *testing.T) {
+	p, r := newPending(), ipam.Ref{Namespace: "prod", Name: "web"}
+	q := question{uid: "u", generation: 1, address: "192.0.2.7", pool: "edge", need: proof.Vector{TargetGroups: 5}}
+	p.ask(r, q)
+	later := q
+	later.need.TargetGroups = 9
+	if got := p.ask(r, later); got.need.TargetGroups != 5 {
+		t.Errorf("needs %d: a TargetGroup's later change moved what is waited for", got.need.TargetGroups)
+	}
+	proxy := &proof.Proxy{Name: "edge-1", Pool: "edge", Live: true, Reported: true, Settled: true}
+	proxies := []*proof.Proxy{proxy}
+	p.answered(r, proof.JudgeProgrammed(r.Namespace, r.Name, q.need, proxies))
+	if got := p.differing("edge", proxies); len(got) != 0 {
+		t.Errorf("woken without news: %v", got)
+	}
+	through := *proxy
+	through.Through.TargetGroups = 5
+	if got := p.differing("edge", []*proof.Proxy{&through}); len(got) != 1 {
+		t.Errorf("not woken: %v", got)
+	}
+	later.generation = 2
+	if got := p.ask(r, later); got.need.TargetGroups != 9 {
+		t.Errorf("a new generation needs %d", got.need.TargetGroups)
+	}
+	p.forget(r)
+	if p.count() != 0 {
+		t.Error("not forgotten")
+	}
+}
