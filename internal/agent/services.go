@@ -25,6 +25,8 @@ const (
 	attempt = 10 * time.Second
 	// refusedRetry is between two tries of a write that the hub doesn't allow.
 	refusedRetry = 30 * time.Second
+	// tellAfter is how long a Service waits, or a write to the hub fails, before its user is told.
+	tellAfter = 15 * time.Second
 	// goneCheck is between two looks at a LoadBalancer that should go; its deletion wakes us before.
 	goneCheck = 5 * time.Second
 )
@@ -43,7 +45,8 @@ type services struct {
 
 	services      *memory[struct{}]
 	loadBalancers *memory[service.Wanted]
-	waiting       *waiting
+	waiting       *since // for an address
+	failing       *since // to write to the hub
 }
 
 // Reconcile does one round for one Service, which may be gone.
@@ -58,7 +61,7 @@ func (r *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	err = r.tenant.Get(ctx, req.NamespacedName, s)
 	if apierrors.IsNotFound(err) {
 		r.services.forget(req.NamespacedName)
-		r.waiting.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return r.orphan(ctx, req.NamespacedName, l)
 	}
 	if err != nil {
@@ -71,7 +74,7 @@ func (r *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case service.Serve:
 		return r.serve(ctx, s, l)
 	case service.Release:
-		r.waiting.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return r.release(ctx, s, l)
 	}
 	return reconcile.Result{}, nil
@@ -91,13 +94,17 @@ func (r *services) loadBalancer(ctx context.Context, name string, from client.Re
 
 // serve sees to finalizer and LoadBalancer, then to the status.
 func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
-	r.waiting.see(s)
+	key := service.Key(s)
+	if len(s.Status.LoadBalancer.Ingress) == 0 {
+		r.waiting.holds(key)
+	}
 	if l != nil && l.DeletionTimestamp != nil {
 		return reconcile.Result{RequeueAfter: goneCheck}, nil // the old one goes first
 	}
 	if l != nil && !service.MadeFrom(l, s) {
-		return reconcile.Result{}, r.report(ctx, s, nil, []service.Problem{{Reason: service.ReasonNameTaken, Refuses: true,
+		_, err := r.report(ctx, s, nil, []service.Problem{{Reason: service.ReasonNameTaken, Refuses: true,
 			Message: fmt.Sprintf("the hub has a LoadBalancer %s that was not made from this Service: rename the Service, or ask the hub's operator", l.Name)}})
+		return reconcile.Result{}, err
 	}
 	asked, _ := r.filter.Class(s)
 	want := service.Want(s, asked, l)
@@ -107,31 +114,61 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	}
 	r.className(&want, l)
 
-	var problems = want.Problems
 	var held, applied error
-	var result reconcile.Result
+	var wait time.Duration
 	var both sync.WaitGroup
 	if !service.Holds(s) {
 		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s)) })
 	}
-	result.RequeueAfter, applied = r.ensure(ctx, s, l, want)
+	wait, applied = r.ensure(ctx, s, l, want)
 	both.Wait()
-	switch {
-	case apierrors.IsInvalid(applied):
-		problems = append(problems, service.Problem{Reason: clusterv1.ReasonInvalid, Refuses: true, Message: "the hub refuses it: " + invalid(applied)})
-		applied = nil
-	case apierrors.IsForbidden(applied):
-		problems = append(problems, service.Problem{Reason: service.ReasonHubRefuses, Refuses: true,
-			Message: "the hub doesn't let the agent write: ask the hub's operator (" + applied.Error() + ")"})
-		result.RequeueAfter, applied = refusedRetry, nil
+	if applied == nil {
+		r.failing.ends(key)
+	} else {
+		p, tell := hubProblem(applied, r.failing.holds(key))
+		if !tell {
+			return reconcile.Result{}, errors.Join(held, applied)
+		}
+		want.Problems = append(want.Problems, p)
+		wait = refusedRetry
 	}
-	if err := errors.Join(held, applied); err != nil {
-		return reconcile.Result{}, err
+	if held != nil {
+		return reconcile.Result{}, held
 	}
 	if service.WishDropped(want, l) {
-		return result, nil // the refusal of the wish is answered, and is nobody's problem
+		return reconcile.Result{RequeueAfter: wait}, nil // the refusal of the wish is answered, and is nobody's problem
 	}
-	return result, r.report(ctx, s, l, problems)
+	again, err := r.report(ctx, s, l, want.Problems)
+	return reconcile.Result{RequeueAfter: soonest(wait, again)}, err
+}
+
+// hubProblem says what the user is told of a write that the hub didn't take; tell is false while that
+// may pass by itself: an API server that has just come back forbids everything for a moment.
+func hubProblem(err error, failing time.Duration) (p service.Problem, tell bool) {
+	p.Refuses = true
+	switch {
+	case apierrors.IsInvalid(err):
+		p.Reason, p.Message = clusterv1.ReasonInvalid, "the hub refuses it: "+invalid(err)
+		return p, true
+	case apierrors.IsForbidden(err):
+		p.Outside, p.Reason, p.Message = true, service.ReasonHubRefuses, "the hub doesn't let the agent write: ask the hub's operator ("+err.Error()+")"
+	default:
+		p.Outside, p.Reason, p.Message = true, service.ReasonHubUnreachable, "the agent can't write to the hub: ask the hub's operator, it goes on by itself"
+	}
+	return p, failing >= tellAfter
+}
+
+// soonest is the shorter wait; 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (r *services) forget(key types.NamespacedName) {
+	r.waiting.ends(key)
+	r.failing.ends(key)
 }
 
 // className fills in the class where the Service names none: as it is, else the hub's default
@@ -171,33 +208,42 @@ func (r *services) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	return unseen, nil
 }
 
-// report writes the Service's status where it differs, and an event where the condition does.
-func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, problems []service.Problem) error {
+// report writes the Service's status where it differs, and an event where the condition does. again
+// says when to look again at a Service that waits.
+func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, problems []service.Problem) (again time.Duration, err error) {
+	key := service.Key(s)
 	ingress := s.Status.LoadBalancer.Ingress
 	if l != nil || len(problems) > 0 {
 		ingress = service.Ingress(s, problems, l)
 	}
 	v := service.Judge(s, problems, l)
+	if v == (service.Verdict{}) && len(ingress) == 0 {
+		if waits := r.waiting.holds(key); waits < tellAfter {
+			again = tellAfter - waits
+		} else {
+			v = service.Waits(l)
+		}
+	}
 	condition, said := nextCondition(s, v)
 	if !said && equality.Semantic.DeepEqual(ingress, s.Status.LoadBalancer.Ingress) {
-		return nil
+		return again, nil
 	}
 	if err := r.patchStatus(ctx, s, statusPatch(s, ingress, condition)); err != nil {
-		return err
+		return 0, err
 	}
-	if len(ingress) > 0 && len(s.Status.LoadBalancer.Ingress) == 0 {
-		if since, ok := r.waiting.done(service.Key(s)); ok {
-			r.metrics.publish.Observe(since.Seconds())
+	if len(ingress) > 0 {
+		if waited, ok := r.waiting.ends(key); ok {
+			r.metrics.publish.Observe(waited.Seconds())
+			r.log.Info("published", "service", key, "address", ingress[0].IP+ingress[0].Hostname)
 		}
-		r.log.Info("published", "service", service.Key(s), "address", ingress[0].IP+ingress[0].Hostname)
 	}
-	if said {
+	if said && !v.Quiet {
 		r.events.say(s, v)
 		if !v.Good() {
-			r.log.Info("not served as it stands", "service", service.Key(s), "reason", v.Reason, "message", v.Message)
+			r.log.Info("not served as it stands", "service", key, "reason", v.Reason, "message", v.Message)
 		}
 	}
-	return nil
+	return again, nil
 }
 
 // nextCondition is the condition that says v, nil if it says so already.

@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/node"
 	"fairlead.dev/fairlead/internal/agent/service"
+	"fairlead.dev/fairlead/internal/patience"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
@@ -33,9 +34,6 @@ import (
 const (
 	// workers at Services; each waits for API servers nearly all of its time.
 	workers = 64
-	// An item that failed is tried again after these, twice as long each time.
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 5 * time.Second
 	// shutdown bounds how long writes that run may take to end.
 	shutdown = 2 * time.Second
 )
@@ -121,9 +119,9 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
-		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newWaiting(),
+		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(),
 	}
-	c, err := newController("services", mgr, r, workers)
+	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
 		return err
 	}
@@ -164,7 +162,7 @@ func (r *services) handler() lbFunc {
 
 func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics) error {
 	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), log: o.Logger, metrics: m}
-	c, err := newController("nodes", mgr, r, 1)
+	c, err := newController("nodes", mgr, newRetrying(r, "nodes", o.Logger), 1)
 	if err != nil {
 		return err
 	}
@@ -210,7 +208,6 @@ func newController(name string, mgr manager.Manager, r reconcile.Reconciler, wor
 	unique := true // names of metrics only; several agents may run in one process
 	c, err := controller.New(name, mgr, controller.Options{
 		Reconciler: r, MaxConcurrentReconciles: workers, SkipNameValidation: &unique,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making controller %s: %w", name, err)

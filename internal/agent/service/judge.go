@@ -22,6 +22,8 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonHubRefuses: the hub doesn't let the agent write; the message says why.
 	ReasonHubRefuses = "HubRefuses"
+	// ReasonHubUnreachable: the agent can't write to the hub; ask the hub's operator. It goes on by itself.
+	ReasonHubUnreachable = "HubUnreachable"
 )
 
 // Verdict is what a Service's user reads. The zero value says nothing yet: what was said before stays.
@@ -29,6 +31,8 @@ type Verdict struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
+	// Quiet: it passes by itself, and deserves no event.
+	Quiet bool
 }
 
 // Good tells whether all is as wanted.
@@ -43,7 +47,7 @@ func verdict(status metav1.ConditionStatus, reason, message string) Verdict {
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
-	return Verdict{status, reason, message}
+	return Verdict{Status: status, Reason: reason, Message: message}
 }
 
 // Judge says what became of a Service. Nothing that passes by itself is said: a proxy that
@@ -92,6 +96,21 @@ func Judge(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) Verdict
 		at = append(at, a.Value)
 	}
 	return verdict(yes, clusterv1.ReasonProgrammed, "Served at "+strings.Join(at, ", "))
+}
+
+// Waits says what a Service waits for, once it has waited for long.
+func Waits(l *clusterv1.LoadBalancer) Verdict {
+	v := verdict(metav1.ConditionFalse, clusterv1.ReasonPending, "The hub has not answered yet: ask its operator whether fairlead manager runs")
+	if l != nil {
+		for _, kind := range []string{clusterv1.ConditionAddressGranted, clusterv1.ConditionProgrammed} {
+			if c := current(l, kind); c != nil && c.Status != metav1.ConditionTrue {
+				v = verdict(metav1.ConditionFalse, c.Reason, c.Message)
+				break
+			}
+		}
+	}
+	v.Quiet = true
+	return v
 }
 
 func (p Problem) text() string {
@@ -145,7 +164,7 @@ func portProblem(p v1.ServicePort, problems []Problem, l *clusterv1.LoadBalancer
 		protocol = v1.ProtocolTCP
 	}
 	for _, x := range problems {
-		if x.Refuses || x.Port == p.Port && x.Protocol == protocol {
+		if x.Refuses && !x.Outside || x.Port == p.Port && x.Protocol == protocol {
 			x.Port, x.Protocol = p.Port, protocol
 			return &x
 		}

@@ -29,6 +29,8 @@ type Problem struct {
 	Message string
 	// Refuses says that nothing of the Service is served because of it.
 	Refuses bool
+	// Outside: the Service is as good as it was; its ports have no error.
+	Outside bool
 }
 
 // Wanted is what a Service wants of the hub.
