@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller"
+	"fairlead.dev/fairlead/internal/patience"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -83,7 +84,7 @@ func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) err
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(cfg, manager.Options{
+	mgr, err := ctrl.NewManager(patience.Config(cfg), manager.Options{
 		Scheme: scheme, Logger: logger, Cache: managerCache(),
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		LeaderElection: o.LeaderElection.Enabled, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
