@@ -63,7 +63,7 @@ func serve(in inputs, problems []lb.Problem) outputs {
 	if d := in.class.Spec.Defaults; d != nil {
 		defaults = *d
 	}
-	for _, p := range Ports(l) {
+	for i, p := range Ports(l) {
 		if _, refused := Refusal(problems, p); refused {
 			continue
 		}
@@ -87,10 +87,10 @@ func serve(in inputs, problems []lb.Problem) outputs {
 			case g.socket.Protocol != protocol(p) || g.socket.Port != port:
 				continue
 			case !g.won:
-				x.refuse("spec.ports", clusterv1.ReasonPortInUse, "another LoadBalancer has %s: use another port, or another address", g.socket)
+				x.refuse(fmt.Sprintf("spec.ports[%d]", i), clusterv1.ReasonPortInUse, "another LoadBalancer has %s: use another port, or another address", g.socket)
 				continue
 			case !g.socket.Address.Is4():
-				x.refuse("spec.ports", clusterv1.ReasonNotSupported, "IPv6 is not supported yet, %s is not served: use IPv4", g.socket)
+				x.refuse(fmt.Sprintf("spec.ports[%d]", i), clusterv1.ReasonNotSupported, "IPv6 is not supported yet, %s is not served: use IPv4", g.socket)
 				continue
 			}
 			served = true

@@ -58,6 +58,11 @@ func (r reach) admits(a netip.Addr) bool {
 	})
 }
 
+// contains says that a lies in one of the ranges, whether that opens it or not.
+func (r reach) contains(a netip.Addr) bool {
+	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
 func (r reach) equal(o reach) bool {
 	return r.unbound == o.unbound && slices.Equal(r.prefixes, o.prefixes)
 }
@@ -152,6 +157,10 @@ func (f *findings) member(i int, t *v1alpha1.Target, r reach) (lb.Member, bool) 
 		return m, false
 	}
 	if !r.admits(a) {
+		if r.contains(a) {
+			f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%s of target %q is loopback or link-local, which a wider range doesn't open, it is left out: the hub's operator adds it to spec.targetCIDRs by itself", a, t.Name)
+			return m, false
+		}
 		f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%s of target %q lies in none of the Tenant's target ranges, it is left out: the hub's operator adds its range to spec.targetCIDRs", a, t.Name)
 		return m, false
 	}

@@ -1,0 +1,234 @@
+package build
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected text of testdata/*.txtar")
+
+// TestStories reads each file as a story: "set" holds objects that come or
+// change, "delete" those that go (kind namespace/name), and "want" what the
+// proxy of pool edge serves then and what changed by it.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, parts := parseStory(string(text))
+			b := New(Options{ProxyPool: "edge"})
+			h := hub{}
+			served := b.Program()
+			for i, p := range parts {
+				switch p.name {
+				case "set":
+					for _, o := range parseObjects(t, p.text) {
+						h[keyOf(o)] = o
+						b.Set(o)
+					}
+				case "delete":
+					for _, line := range strings.Split(strings.TrimSpace(p.text), "\n") {
+						o := parseName(t, line)
+						delete(h, keyOf(o))
+						b.Delete(o)
+					}
+				case "want":
+					next := b.Program()
+					got := show(next, lb.Diff(served, next))
+					if got != p.text && !*update {
+						t.Errorf("part %d: got\n%s\nwant\n%s", i, got, p.text)
+					}
+					parts[i].text = got
+					whole := Whole(h.objects(slices.Sorted(maps.Keys(h))), Options{ProxyPool: "edge"})
+					if c := lb.Diff(next, whole); !c.Empty() {
+						t.Errorf("part %d: building whole gives something else: %+v", i, c)
+					}
+					served = next
+				default:
+					t.Fatalf("part %q is unknown", p.name)
+				}
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(formatStory(head, parts)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+type part struct{ name, text string }
+
+// parseStory reads the txtar format; names may repeat.
+func parseStory(text string) (head string, parts []part) {
+	for _, line := range strings.SplitAfter(text, "\n") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "-- "); ok && strings.HasSuffix(name, " --") {
+			parts = append(parts, part{name: strings.TrimSuffix(name, " --")})
+			continue
+		}
+		if len(parts) == 0 {
+			head += line
+		} else {
+			parts[len(parts)-1].text += line
+		}
+	}
+	return head, parts
+}
+
+func formatStory(head string, parts []part) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for _, p := range parts {
+		fmt.Fprintf(&b, "-- %s --\n%s", p.name, p.text)
+	}
+	return b.String()
+}
+
+func newObject(t *testing.T, kind string) metav1.Object {
+	switch kind {
+	case "LoadBalancer":
+		return &clusterv1.LoadBalancer{}
+	case "TargetGroup":
+		return &v1alpha1.TargetGroup{}
+	case "LoadBalancerClass":
+		return &v1alpha1.LoadBalancerClass{}
+	case "Address":
+		return &v1alpha1.Address{}
+	case "Tenant":
+		return &v1alpha1.Tenant{}
+	}
+	t.Fatalf("kind %q is unknown", kind)
+	return nil
+}
+
+func parseObjects(t *testing.T, text string) []metav1.Object {
+	var out []metav1.Object
+	for _, doc := range strings.Split(text, "\n---\n") {
+		var m metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(doc), &m); err != nil {
+			t.Fatalf("%v in\n%s", err, doc)
+		}
+		o := newObject(t, m.Kind)
+		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
+			t.Fatalf("%v in\n%s", err, doc)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func parseName(t *testing.T, line string) metav1.Object {
+	kind, name, _ := strings.Cut(line, " ")
+	o := newObject(t, kind)
+	if namespace, n, ok := strings.Cut(name, "/"); ok {
+		o.SetNamespace(namespace)
+		name = n
+	}
+	o.SetName(name)
+	return o
+}
+
+// show prints a Program, and what is to be done for it, for people.
+func show(p *lb.Program, c lb.Changes) string {
+	var b strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(p.Tenants)) {
+		s := p.Tenants[id]
+		fmt.Fprintf(&b, "tenant %s\n", id)
+		for _, f := range s.Frontends {
+			fmt.Fprintf(&b, "  frontend %s of %s to %s%s\n", f.ID.Socket(), f.ID.LoadBalancer, f.Pool, unless0(", idle timeout ", f.IdleTimeout))
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.Pools)) {
+			p := s.Pools[id]
+			fmt.Fprintf(&b, "  pool %s: port %d of %s, hash %s, check %s every %s, fail open %v, drain %s\n",
+				p.ID, p.Port, p.Group, p.Hash, p.Check, p.Check.Interval, p.FailOpen, p.DrainTimeout)
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.Groups)) {
+			fmt.Fprintf(&b, "  group %s\n", id)
+			for _, m := range s.Groups[id].Members {
+				fmt.Fprintf(&b, "    %s\n", showMember(&m))
+			}
+		}
+		for _, p := range s.Problems {
+			fmt.Fprintf(&b, "  problem %s\n", showProblem(p))
+		}
+		for _, p := range s.Refused {
+			fmt.Fprintf(&b, "  refused here %s\n", showProblem(p))
+		}
+	}
+	if len(p.Tenants) == 0 {
+		b.WriteString("nothing is served\n")
+	}
+	for _, x := range c.Listeners {
+		fmt.Fprintf(&b, "changed: %s listener %s\n", verb(x.Old, x.New), x.Socket)
+	}
+	for _, x := range c.Frontends {
+		fmt.Fprintf(&b, "changed: %s frontend %s %s\n", verb(x.Old, x.New), x.ID.LoadBalancer, x.ID.Socket())
+	}
+	for _, x := range c.Pools {
+		fmt.Fprintf(&b, "changed: %s pool %s\n", verb(x.Old, x.New), x.ID)
+	}
+	for _, x := range c.Groups {
+		for _, m := range x.Members {
+			fmt.Fprintf(&b, "changed: %s member %s of %s\n", verb(m.Old, m.New), m.Key.Address, x.ID)
+		}
+	}
+	return b.String()
+}
+
+func verb[T any](old, next *T) string {
+	switch {
+	case old == nil:
+		return "new"
+	case next == nil:
+		return "gone"
+	}
+	return "other"
+}
+
+func unless0(text string, d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return text + d.String()
+}
+
+func showMember(m *lb.Member) string {
+	out := fmt.Sprintf("%s %s (%s of %s) weight %d", m.Address, m.Name, m.UID, m.TargetGroup, m.Weight)
+	if m.Draining {
+		out += ", draining"
+		if m.DrainFor != lb.DrainUnset {
+			out += " for " + m.DrainFor.String()
+		}
+	}
+	if !m.Ready {
+		out += ", not ready"
+	}
+	return out
+}
+
+func showProblem(p lb.Problem) string {
+	port := ""
+	if p.Object.Port != 0 {
+		port = fmt.Sprintf(" port %s/%d", p.Object.Protocol, p.Object.Port)
+	}
+	return fmt.Sprintf("%s %s%s %s: %s %s: %s", p.Object.Kind, p.Object.Name, port, p.Effect, p.Reason, p.Field, p.Message)
+}

@@ -1,0 +1,105 @@
+package build
+
+import (
+	"testing"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestOneTarget(t *testing.T) {
+	tenant := &v1alpha1.Tenant{Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8", "0.0.0.0/1", "169.254.7.0/24"}}}
+	for name, tt := range map[string]struct {
+		addresses []string
+		change    func(*v1alpha1.Target)
+		want      string // its address; "": left out
+		reason    string // "": no Problem
+	}{
+		"good":                              {addresses: []string{"10.0.0.1"}, want: "10.0.0.1"},
+		"first IPv4 address":                {addresses: []string{"fd00::1", "10.0.0.2", "10.0.0.1"}, want: "10.0.0.2"},
+		"IPv4-mapped":                       {addresses: []string{"::ffff:10.0.0.1"}, want: "10.0.0.1"},
+		"waiting for its address":           {},
+		"IPv6 only":                         {addresses: []string{"fd00::1"}, reason: clusterv1.ReasonNotSupported},
+		"a name":                            {addresses: []string{"elb.example"}, reason: clusterv1.ReasonNotSupported},
+		"a name, then an address":           {addresses: []string{"elb.example", "10.0.0.1"}, want: "10.0.0.1", reason: clusterv1.ReasonNotSupported},
+		"zone identifier":                   {addresses: []string{"fe80::1%eth0"}, reason: clusterv1.ReasonInvalid},
+		"zone identifier on a mapped one":   {addresses: []string{"::ffff:10.0.0.1%eth0"}, reason: clusterv1.ReasonInvalid},
+		"unspecified":                       {addresses: []string{"0.0.0.0"}, reason: clusterv1.ReasonInvalid},
+		"multicast":                         {addresses: []string{"224.0.0.1"}, reason: clusterv1.ReasonInvalid},
+		"broadcast":                         {addresses: []string{"255.255.255.255"}, reason: clusterv1.ReasonInvalid},
+		"elsewhere":                         {addresses: []string{"192.168.0.1"}, reason: clusterv1.ReasonTargetNotAllowed},
+		"loopback through a wide range":     {addresses: []string{"127.0.0.1"}, reason: clusterv1.ReasonTargetNotAllowed},
+		"loopback, mapped":                  {addresses: []string{"::ffff:127.0.0.1"}, reason: clusterv1.ReasonTargetNotAllowed},
+		"link-local by its own range":       {addresses: []string{"169.254.7.1"}, want: "169.254.7.1"},
+		"a cloud's metadata":                {addresses: []string{"169.254.169.254"}, reason: clusterv1.ReasonTargetNotAllowed},
+		"no UID":                            {addresses: []string{"10.0.0.1"}, change: func(x *v1alpha1.Target) { x.UID = "" }, reason: clusterv1.ReasonInvalid},
+		"unknown state":                     {addresses: []string{"10.0.0.1"}, change: func(x *v1alpha1.Target) { x.State = "Dancing" }, reason: clusterv1.ReasonInvalid},
+		"negative weight":                   {addresses: []string{"10.0.0.1"}, change: func(x *v1alpha1.Target) { w := int32(-1); x.Weight = &w }, want: "10.0.0.1", reason: clusterv1.ReasonInvalid},
+		"negative drainFor":                 {addresses: []string{"10.0.0.1"}, change: func(x *v1alpha1.Target) { x.DrainFor = duration(-1) }, want: "10.0.0.1", reason: clusterv1.ReasonInvalid},
+		"not an address that nearly is":     {addresses: []string{"10.0.0.256"}, reason: clusterv1.ReasonNotSupported},
+		"an address with a leading zero":    {addresses: []string{"010.0.0.1"}, reason: clusterv1.ReasonNotSupported},
+		"nothing, and that is not an error": {addresses: []string{""}, reason: clusterv1.ReasonNotSupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := v1alpha1.Target{Name: "node-1", UID: "u1", Addresses: tt.addresses}
+			if tt.change != nil {
+				tt.change(&x)
+			}
+			g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nodes"}, Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{x}}}
+			read := readTargetGroup(g, reachOf(tenant))
+			got, reason := "", ""
+			for _, m := range read.members {
+				got += m.Address.String()
+			}
+			for _, p := range read.problems {
+				reason += p.Reason
+				if p.Effect != lb.ServedWithout || p.Object.Kind != lb.KindTargetGroup || p.Object.Name != "nodes" {
+					t.Errorf("%+v", p)
+				}
+			}
+			if got != tt.want || reason != tt.reason {
+				t.Errorf("got %q, %q; want %q, %q", got, reason, tt.want, tt.reason)
+			}
+		})
+	}
+}
+
+func TestTargetGroupDrains(t *testing.T) {
+	base := func() *v1alpha1.TargetGroup {
+		return &v1alpha1.TargetGroup{Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{{Name: "a", UID: "a", Addresses: []string{"10.0.0.1"}}}}}
+	}
+	for name, change := range map[string]func(*v1alpha1.TargetGroup){
+		"target is Draining":     func(g *v1alpha1.TargetGroup) { g.Spec.Targets[0].State = v1alpha1.TargetDraining },
+		"group is disabled":      func(g *v1alpha1.TargetGroup) { g.Annotations = map[string]string{clusterv1.DisabledAnnotation: ""} },
+		"group is being deleted": func(g *v1alpha1.TargetGroup) { g.DeletionTimestamp = &metav1.Time{} },
+		"with an unbounded drainFor": func(g *v1alpha1.TargetGroup) {
+			g.Spec.Targets[0].State, g.Spec.Targets[0].DrainFor = v1alpha1.TargetDraining, duration(0)
+		},
+	} {
+		g := base()
+		change(g)
+		m := readTargetGroup(g, reachOf(nil)).members[0]
+		want := lb.DrainUnset
+		if g.Spec.Targets[0].DrainFor != nil {
+			want = 0
+		}
+		if !m.Draining || m.DrainFor != want {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
+}
+
+func TestATargetTwiceCountsOnce(t *testing.T) {
+	w := int32(7)
+	g := &v1alpha1.TargetGroup{Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{
+		{Name: "a", UID: "u", Addresses: []string{"10.0.0.1"}},
+		{Name: "b", UID: "u", Addresses: []string{"10.0.0.1"}, Weight: &w},
+		{Name: "c", UID: "u", Addresses: []string{"10.0.0.2"}},
+	}}}
+	read := readTargetGroup(g, reachOf(nil))
+	if len(read.members) != 2 || read.members[0].Name != "a" || read.members[1].Name != "c" || len(read.problems) != 1 {
+		t.Errorf("%+v", read)
+	}
+}
