@@ -93,9 +93,12 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 		Instance: host + "_" + string(uuid.NewUUID()), Filter: o.Filter,
 		Scheme: scheme, Logger: o.Logger, Metrics: registry,
 	}
+	lock, err := leaderLock(tenant, v1alpha1.AgentLease)
+	if err != nil {
+		return err
+	}
 	mgr, err := agent.NewManager(options, manager.Options{
-		LeaderElection: o.LeaderElection.Enabled, LeaderElectionID: v1alpha1.AgentLease, LeaderElectionNamespace: v1alpha1.SystemNamespace,
-		LeaderElectionReleaseOnCancel: true, LeaderElectionResourceLock: "leases",
+		LeaderElection: o.LeaderElection.Enabled, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &o.LeaderElection.LeaseDuration, RenewDeadline: &o.LeaderElection.RenewDeadline, RetryPeriod: &o.LeaderElection.RetryPeriod,
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) err
 	if err != nil {
 		return err
 	}
-	lock, err := managerLock(cfg)
+	lock, err := leaderLock(cfg, ManagerLease)
 	if err != nil {
 		return err
 	}
@@ -137,18 +137,18 @@ func managerCache() cache.Options {
 	}
 }
 
-// managerLock is the leaders' Lease. It writes no events.
-func managerLock(cfg *rest.Config) (resourcelock.Interface, error) {
+// leaderLock is the leaders' Lease in the system namespace. It writes no events.
+func leaderLock(cfg *rest.Config, name string) (resourcelock.Interface, error) {
 	c, err := coordinationclient.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election"))
 	if err != nil {
 		return nil, fmt.Errorf("making a client for leader election: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("naming this manager: %w", err)
+		return nil, fmt.Errorf("naming this process: %w", err)
 	}
 	return &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: ManagerLease},
+		LeaseMeta:  metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: name},
 		Client:     c,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}, nil
