@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // DefaultClassPrefix stands before the class in a Service's spec.loadBalancerClass.
@@ -87,33 +87,36 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 	if err != nil {
 		return fmt.Errorf("naming this agent: %w", err)
 	}
-	registry := prometheus.NewRegistry()
 	options := agent.Options{
 		Tenant: tenant, Hub: hub, HubNamespace: o.HubNamespace, TenantName: o.Tenant,
 		Instance: host + "_" + string(uuid.NewUUID()), Filter: o.Filter,
-		Scheme: scheme, Logger: o.Logger, Metrics: registry,
+		Scheme: scheme, Logger: o.Logger,
 	}
 	lock, err := leaderLock(tenant, v1alpha1.AgentLease)
 	if err != nil {
 		return err
 	}
-	mgr, err := agent.NewManager(options, manager.Options{
-		LeaderElection: o.LeaderElection.Enabled, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
-		LeaseDuration: &o.LeaderElection.LeaseDuration, RenewDeadline: &o.LeaderElection.RenewDeadline, RetryPeriod: &o.LeaderElection.RetryPeriod,
-	})
-	if err != nil {
-		return err
-	}
-	if err := agent.Setup(mgr, options); err != nil {
-		return err
-	}
-	servers := ManagerOptions{MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress}
-	if err := addServers(mgr, servers, prometheus.Gatherers{metrics.Registry, registry}); err != nil {
-		return err
-	}
-	o.Logger.Info("agent starts", "hubNamespace", o.HubNamespace, "tenant", o.Tenant, "classPrefix", o.Filter.ClassPrefix, "unclassed", o.Filter.Unclassed)
-	if err := mgr.Start(ctx); err != nil {
+	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, New: func(context.Context) (*life, error) {
+		return newAgent(o, options, lock)
+	}}
+	if err := all.run(ctx); err != nil {
 		return fmt.Errorf("running the agent: %w", err)
 	}
 	return nil
+}
+
+func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface) (*life, error) {
+	registry := prometheus.NewRegistry()
+	options.Metrics = registry
+	election := manager.Options{}
+	o.LeaderElection.into(&election, lock)
+	mgr, err := agent.NewManager(options, election)
+	if err != nil {
+		return nil, err
+	}
+	if err := agent.Setup(mgr, options); err != nil {
+		return nil, err
+	}
+	o.Logger.Info("agent starts", "hubNamespace", o.HubNamespace, "tenant", o.Tenant, "classPrefix", o.Filter.ClassPrefix, "unclassed", o.Filter.Unclassed)
+	return newLife(mgr, registry)
 }

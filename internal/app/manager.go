@@ -2,21 +2,15 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"sync/atomic"
-	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller"
 	"fairlead.dev/fairlead/internal/patience"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -33,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -51,18 +44,7 @@ type ManagerOptions struct {
 	Logger      *slog.Logger
 }
 
-// LeaderElection makes one of several managers the only one that writes.
-type LeaderElection struct {
-	Enabled                                   bool
-	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-}
-
-// DefaultLeaderElection is what Kubernetes' own components use.
-func DefaultLeaderElection() LeaderElection {
-	return LeaderElection{Enabled: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
-}
-
-// RunManager runs until ctx ends, or leadership is lost, which is an error.
+// RunManager runs until ctx ends.
 func RunManager(ctx context.Context, o ManagerOptions) error {
 	cfg, err := LoadConfig(o.Kubeconfig, o.Context, "manager")
 	if err != nil {
@@ -74,45 +56,48 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 // RunManagerWith is RunManager with a client configuration.
 func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) error {
 	klog.SetSlogLogger(o.Logger)
-	logger := logr.FromSlogHandler(o.Logger.Handler())
-	ctrl.SetLogger(logger)
-	scheme, err := Scheme()
-	if err != nil {
-		return err
+	ctrl.SetLogger(logr.FromSlogHandler(o.Logger.Handler()))
+	if len(o.Controllers) == 0 {
+		o.Controllers = controller.All()
 	}
 	lock, err := leaderLock(cfg, ManagerLease)
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(patience.Config(cfg), manager.Options{
-		Scheme: scheme, Logger: logger, Cache: managerCache(),
-		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		LeaderElection: o.LeaderElection.Enabled, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
-		LeaseDuration: &o.LeaderElection.LeaseDuration, RenewDeadline: &o.LeaderElection.RenewDeadline, RetryPeriod: &o.LeaderElection.RetryPeriod,
-	})
-	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
-	}
-	watcher, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	names := o.Controllers
-	if len(names) == 0 {
-		names = controller.All()
-	}
-	registry := prometheus.NewRegistry()
-	if err := controller.Setup(ctx, mgr, controller.Options{Logger: o.Logger, Controllers: names, Watcher: watcher, Metrics: registry}); err != nil {
-		return err
-	}
-	if err := addServers(mgr, o, prometheus.Gatherers{metrics.Registry, registry}); err != nil {
-		return err
-	}
-	o.Logger.Info("manager starts", "controllers", names, "leaderElection", o.LeaderElection.Enabled)
-	if err := mgr.Start(ctx); err != nil {
+	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, New: func(ctx context.Context) (*life, error) {
+		return newManager(ctx, cfg, o, lock)
+	}}
+	if err := all.run(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
+}
+
+func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, lock resourcelock.Interface) (*life, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	options := manager.Options{
+		Scheme: scheme, Logger: logr.FromSlogHandler(o.Logger.Handler()), Cache: managerCache(),
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+	}
+	o.LeaderElection.into(&options, lock)
+	patient := patience.Config(cfg)
+	mgr, err := ctrl.NewManager(patient, options)
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	watcher, err := client.NewWithWatch(patient, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	if err := controller.Setup(ctx, mgr, controller.Options{Logger: o.Logger, Controllers: o.Controllers, Watcher: watcher, Metrics: registry}); err != nil {
+		return nil, err
+	}
+	o.Logger.Info("manager starts", "controllers", o.Controllers, "leaderElection", o.LeaderElection.Enabled)
+	return newLife(mgr, registry)
 }
 
 // managerCache holds what the controllers read, and no more of kinds that others fill.
@@ -153,56 +138,3 @@ func leaderLock(cfg *rest.Config, name string) (resourcelock.Interface, error) {
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}, nil
 }
-
-// addServers serves metrics and health for as long as the manager runs.
-func addServers(mgr manager.Manager, o ManagerOptions, gather prometheus.Gatherer) error {
-	var ready atomic.Bool
-	if err := mgr.Add(onStandby(func(ctx context.Context) error {
-		ready.Store(mgr.GetCache().WaitForCacheSync(ctx))
-		return nil
-	})); err != nil {
-		return fmt.Errorf("adding the readiness check: %w", err)
-	}
-	health := http.NewServeMux()
-	health.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	health.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready.Load() {
-			http.Error(w, "the caches are not complete yet", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	all := http.NewServeMux()
-	all.Handle("/", health)
-	all.Handle("/metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
-	for address, handler := range map[string]http.Handler{o.MetricsAddress: all, o.HealthAddress: health} {
-		if address == "" {
-			continue
-		}
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return fmt.Errorf("serving metrics or health: %w", err)
-		}
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-		if err := mgr.Add(onStandby(func(ctx context.Context) error {
-			stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // what is open needs no answer any more
-			defer stop()
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				return fmt.Errorf("serving on %s: %w", address, err)
-			}
-			return nil
-		})); err != nil {
-			return fmt.Errorf("adding a server: %w", err)
-		}
-	}
-	return nil
-}
-
-// onStandby is a part that runs in every manager, leader or not.
-type onStandby func(context.Context) error
-
-// Start runs it.
-func (f onStandby) Start(ctx context.Context) error { return f(ctx) }
-
-// NeedLeaderElection says that it doesn't.
-func (onStandby) NeedLeaderElection() bool { return false }

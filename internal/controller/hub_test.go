@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,8 +36,31 @@ type hub struct {
 	control *testkit.ControlPlane
 	// api is the administrator's client, uncached.
 	api client.Client
+	// log of the managers.
+	log logText
 	// name of the scenario: of its class, its address pool, its Tenant and the pool of its proxies.
 	name string
+}
+
+// logText is what the managers said.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logText) has(s string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !strings.Contains(l.text.String(), s) {
+		return fmt.Errorf("the log has no %q", s)
+	}
+	return nil
 }
 
 // TestScenarios tells each story on one API server, with a manager of its own that has no
@@ -64,11 +88,12 @@ func TestScenarios(t *testing.T) {
 		"overlap":    overlap,
 		"quarantine": quarantine,
 		"burst":      burst,
+		"away":       away,
 	}
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			ran++
-			scenario(&hub{t, whole.control, whole.api, name})
+			scenario(&hub{t: t, control: whole.control, api: whole.api, name: name})
 		})
 	}
 	if ran == len(scenarios) && !t.Failed() {
@@ -131,7 +156,7 @@ func newHub(t *testing.T) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hub{t, c, api, ""}
+	return &hub{t: t, control: c, api: api}
 }
 
 // manager runs a manager under its own identity until the test ends or stop is called.
@@ -146,9 +171,9 @@ func (h *hub) manager(election app.LeaderElection) (stop func()) {
 		h.t.Fatal(err)
 	}
 	cfg.QPS, cfg.Burst = -1, -1
-	log := io.Discard
+	log := io.Writer(&h.log)
 	if testing.Verbose() {
-		log = os.Stderr
+		log = io.MultiWriter(log, os.Stderr)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

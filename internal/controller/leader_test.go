@@ -93,6 +93,28 @@ func elected(h *hub) {
 	}
 }
 
+// away: a manager that loses its leadership because the hub is away starts anew in its process, and goes on.
+func away(h *hub) {
+	h.manager(app.LeaderElection{Enabled: true, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond})
+	h.stage("192.0.2.136/29")
+	p := h.proxy("1")
+	p.catchUp()
+	one := h.loadBalancer("one", 80)
+	h.waitFor(one, "AddressGranted=True")
+	if err := h.control.StopAPIServer(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	h.eventually("the manager to start anew", func(ctx) error { return h.log.has("starting anew") })
+	if err := h.control.StartAPIServer(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	two := h.loadBalancer("two", 80)
+	h.waitFor(two, "AddressGranted=True")
+	p.catchUp()
+	h.waitFor(one, "Programmed=True")
+	h.waitFor(two, "Programmed=True")
+}
+
 // burst: many at once, each at the cost of one Address and at most two statuses.
 func burst(h *hub) {
 	h.manager(app.LeaderElection{})

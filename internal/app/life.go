@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// LeaderElection makes one of several processes the only one that writes.
+type LeaderElection struct {
+	Enabled                                   bool
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// DefaultLeaderElection is what Kubernetes' own components use.
+func DefaultLeaderElection() LeaderElection {
+	return LeaderElection{Enabled: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+}
+
+// into sets a manager's options.
+func (e *LeaderElection) into(o *manager.Options, lock resourcelock.Interface) {
+	o.LeaderElection, o.LeaderElectionResourceLockInterface, o.LeaderElectionReleaseOnCancel = e.Enabled, lock, true
+	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &e.LeaseDuration, &e.RenewDeadline, &e.RetryPeriod
+}
+
+// life is a controller-runtime manager between its start and the loss of its leadership.
+type life struct {
+	manager.Manager
+	metrics prometheus.Gatherer
+	ready   atomic.Bool
+}
+
+// newLife counts what registry counts, and is ready once the manager's cache is complete.
+func newLife(mgr manager.Manager, registry *prometheus.Registry) (*life, error) {
+	l := &life{Manager: mgr, metrics: prometheus.Gatherers{metrics.Registry, registry}}
+	if err := mgr.Add(onStandby(func(ctx context.Context) error {
+		l.ready.Store(mgr.GetCache().WaitForCacheSync(ctx))
+		return nil
+	})); err != nil {
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return l, nil
+}
+
+// onStandby is a part that runs in every manager, leader or not.
+type onStandby func(context.Context) error
+
+// Start runs it.
+func (f onStandby) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection says that it doesn't.
+func (onStandby) NeedLeaderElection() bool { return false }
+
+// pauseBetweenLives keeps a process that can't start anew from spinning.
+const pauseBetweenLives = time.Second
+
+// lives runs one life after the other until ctx ends. Whoever has lost its
+// leadership, most often because the API server was away, forgets everything and starts anew
+// under the same name: nobody has to restart the process, and no Lease has to run out
+// first. What fails before it ever led is an error.
+type lives struct {
+	Logger                        *slog.Logger
+	MetricsAddress, HealthAddress string
+	// New makes a life; it may be called several times, one life at a time.
+	New func(context.Context) (*life, error)
+
+	now atomic.Pointer[life]
+}
+
+func (s *lives) run(ctx context.Context) error {
+	stop, err := s.serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	led := false
+	for {
+		l, err := s.New(ctx)
+		if err == nil {
+			s.now.Store(l)
+			err = l.Start(ctx)
+			led = led || hasLed(l)
+		}
+		switch {
+		case ctx.Err() != nil && led:
+			return nil // it was asked to end; what it says of that interests nobody
+		case err == nil || !led:
+			return err
+		}
+		s.Logger.Warn("no longer leading, starting anew", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pauseBetweenLives):
+		}
+	}
+}
+
+func hasLed(l *life) bool {
+	select {
+	case <-l.Elected():
+		return true
+	default:
+		return false
+	}
+}
+
+// serve serves metrics and health of the present life until stop is called.
+func (s *lives) serve() (stop func(), err error) {
+	health := http.NewServeMux()
+	health.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	health.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if l := s.now.Load(); l == nil || !l.ready.Load() {
+			http.Error(w, "the caches are not complete yet", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	all := http.NewServeMux()
+	all.Handle("/", health)
+	all.Handle("/metrics", promhttp.HandlerFor(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		if l := s.now.Load(); l != nil {
+			return l.metrics.Gather()
+		}
+		return nil, nil
+	}), promhttp.HandlerOpts{}))
+	var servers []*http.Server
+	stop = func() {
+		for _, server := range servers {
+			_ = server.Close() // what is open needs no answer any more
+		}
+	}
+	for address, handler := range map[string]http.Handler{s.MetricsAddress: all, s.HealthAddress: health} {
+		if address == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("serving metrics or health: %w", err)
+		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+		servers = append(servers, server)
+		go func() {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				s.Logger.Error("metrics and health are no longer served", "address", address, "error", err)
+			}
+		}()
+	}
+	return stop, nil
+}
