@@ -124,6 +124,32 @@ func BenchmarkOneChange(b *testing.B) {
 	})
 }
 
+// BenchmarkOneChangeOfMany is one of 10,000 LoadBalancers that have a TargetGroup each.
+func BenchmarkOneChangeOfMany(b *testing.B) {
+	objects := fleet(10000)
+	group := func(i int, state v1alpha1.TargetState) *v1alpha1.TargetGroup {
+		g := fleetNodes(state)
+		g.Name, g.Labels = fleetName(i), map[string]string{v1alpha1.LabelTargets: fleetName(i)}
+		g.Spec.Targets = g.Spec.Targets[:3]
+		return g
+	}
+	for i, l := range objects.LoadBalancers {
+		l.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: fleetName(i)}}
+		objects.TargetGroups = append(objects.TargetGroups, group(i, v1alpha1.TargetServing))
+	}
+	builder := builderOf(objects)
+	old := builder.Program()
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		builder.Set(group(5000, []v1alpha1.TargetState{v1alpha1.TargetServing, v1alpha1.TargetDraining}[i%2]))
+		next := builder.Program()
+		if c := lb.Diff(old, next); len(c.Groups) != 1 {
+			b.Fatal(c)
+		}
+		old = next
+	}
+}
+
 // BenchmarkWhole builds 10,000 LoadBalancers from nothing.
 func BenchmarkWhole(b *testing.B) {
 	objects := fleet(10000)

@@ -208,10 +208,12 @@ func (b *Builder) Program() *lb.Program {
 
 // settle looks at all of a namespace that may have changed.
 func (b *Builder) settle(n *namespace) {
-	groups := false
+	var d delta
 	for _, c := range n.dirtyChoices {
 		group, known := c.resolve(n.candidates(c))
-		groups = groups || group
+		if group {
+			d.groups = append(d.groups, c)
+		}
 		if known {
 			for name := range c.users {
 				n.dirty[name] = true
@@ -219,7 +221,6 @@ func (b *Builder) settle(n *namespace) {
 		}
 	}
 	clear(n.dirtyChoices)
-	d := delta{groups: groups}
 	for _, name := range slices.Sorted(maps.Keys(n.dirty)) {
 		b.settleLoadBalancer(n, name, &d)
 	}

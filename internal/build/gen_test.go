@@ -63,7 +63,7 @@ func drawSelector(t *rapid.T) *metav1.LabelSelector {
 }
 
 func drawLoadBalancer(t *rapid.T) *clusterv1.LoadBalancer {
-	l := &clusterv1.LoadBalancer{ObjectMeta: drawMeta(t, []string{"a", "b", "c"}, "lb", 4)}
+	l := &clusterv1.LoadBalancer{ObjectMeta: drawMeta(t, []string{"a", "a", "b", "c"}, "lb", 3)}
 	l.Spec = clusterv1.LoadBalancerSpec{
 		ClassName:       rapid.SampledFrom([]string{"edge", "edge", "edge", "edge", "other", "missing", ""}).Draw(t, "class"),
 		Selector:        drawSelector(t),
@@ -92,7 +92,7 @@ func drawLoadBalancer(t *rapid.T) *clusterv1.LoadBalancer {
 }
 
 func drawTargetGroup(t *rapid.T) *v1alpha1.TargetGroup {
-	g := &v1alpha1.TargetGroup{ObjectMeta: drawMeta(t, []string{"a", "b", "c"}, "tg", 3)}
+	g := &v1alpha1.TargetGroup{ObjectMeta: drawMeta(t, []string{"a", "a", "b", "c"}, "tg", 3)}
 	g.UID = types.UID("uid-of-" + g.Name)
 	g.Labels = rapid.SampledFrom(testLabels).Draw(t, "labels")
 	g.Spec.HealthCheck = drawHealthCheck(t)
@@ -102,13 +102,13 @@ func drawTargetGroup(t *rapid.T) *v1alpha1.TargetGroup {
 	for range rapid.IntRange(0, 4).Draw(t, "targets") {
 		g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{
 			Name: rapid.SampledFrom([]string{"node-1", "node-2", ""}).Draw(t, "target"),
-			UID:  rapid.SampledFrom([]string{"u1", "u2", "u3", ""}).Draw(t, "uid"),
+			UID:  rapid.SampledFrom([]string{"u1", "u2", "u3", "u4", "u5", "u6", ""}).Draw(t, "uid"),
 			Addresses: rapid.SliceOfN(rapid.SampledFrom([]string{
-				"10.0.0.1", "10.0.0.2", "::ffff:10.0.0.3", "10.9.0.1", "127.0.0.1", "fd00::1", "fe80::1%eth0", "0.0.0.0", "elb.example", "", "10.0.0.999",
+				"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "::ffff:10.0.0.3", "10.9.0.1", "127.0.0.1", "fd00::1", "fe80::1%eth0", "0.0.0.0", "elb.example", "", "10.0.0.999",
 			}), 0, 3).Draw(t, "addresses"),
 			Weight:   maybe(t, "weight", rapid.SampledFrom([]int32{0, 1, 5, -1})),
 			Ready:    maybe(t, "ready", rapid.Bool()),
-			State:    v1alpha1.TargetState(rapid.SampledFrom([]string{"", "Serving", "Draining", "Dancing"}).Draw(t, "state")),
+			State:    v1alpha1.TargetState(rapid.SampledFrom([]string{"", "Serving", "Serving", "Draining", "Draining", "Dancing"}).Draw(t, "state")),
 			DrainFor: drawDuration(t, "drainFor"),
 		})
 	}
@@ -125,10 +125,10 @@ func drawAddress(t *rapid.T) *v1alpha1.Address {
 		Phase:     rapid.SampledFrom([]v1alpha1.AddressPhase{"Granted", "Granted", "Granted", "Releasing"}).Draw(t, "phase"),
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "holders") {
-		m := drawMeta(t, []string{"a", "b", "c"}, "lb", 4)
+		m := drawMeta(t, []string{"a", "a", "b", "c"}, "lb", 3)
 		a.Spec.Holders = append(a.Spec.Holders, v1alpha1.Holder{
 			Namespace: m.Namespace, Name: m.Name,
-			Ports: rapid.SliceOfN(rapid.SampledFrom([]string{"TCP/80", "TCP/81", "TCP/443", "UDP/80", "TCP/0", "x", ""}), 0, 4).Draw(t, "holds"),
+			Ports: rapid.SliceOfN(rapid.SampledFrom([]string{"TCP/80", "TCP/80", "TCP/81", "TCP/443", "UDP/80", "TCP/0", "x", ""}), 0, 4).Draw(t, "holds"),
 		})
 	}
 	return a
@@ -183,6 +183,36 @@ func drawObject(t *rapid.T) metav1.Object {
 
 // hub holds the objects that there are.
 type hub map[string]metav1.Object
+
+// goodHub serves lb-0 and lb-1 of namespace a with two TargetGroups, for the draws to disturb.
+func goodHub() hub {
+	h := hub{}
+	add := func(o metav1.Object) { h[keyOf(o)] = o }
+	c := &v1alpha1.LoadBalancerClass{}
+	c.Name, c.Spec.Proxy = "edge", &v1alpha1.ClassProxy{Pool: "edge"}
+	add(c)
+	a := &v1alpha1.Address{}
+	a.Name, a.CreationTimestamp = "address-0", metav1.Unix(2, 0)
+	a.Spec = v1alpha1.AddressSpec{Address: "192.0.2.1", ProxyPool: "edge", Phase: v1alpha1.AddressGranted, Holders: []v1alpha1.Holder{
+		{Namespace: "a", Name: "lb-0", Ports: []string{"TCP/80", "TCP/443"}}, {Namespace: "a", Name: "lb-1", Ports: []string{"TCP/81"}},
+	}}
+	add(a)
+	for i, ports := range [][]int32{{80, 443}, {81}} {
+		l := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("lb-%d", i)}}
+		l.Spec.ClassName, l.Spec.Selector = "edge", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+		for _, p := range ports {
+			l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: p, Protocol: clusterv1.ProtocolTCP})
+		}
+		add(l)
+		g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("tg-%d", i), Labels: map[string]string{"app": "web"}}}
+		for j := range 3 {
+			n := 2*j + i + 1
+			g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{Name: fmt.Sprintf("n-%d", n), UID: fmt.Sprintf("u%d", n), Addresses: []string{fmt.Sprintf("10.0.0.%d", n)}})
+		}
+		add(g)
+	}
+	return h
+}
 
 func keyOf(o metav1.Object) string { return fmt.Sprintf("%T/%s/%s", o, o.GetNamespace(), o.GetName()) }
 

@@ -110,6 +110,9 @@ func mustBeSound(t *rapid.T, p *lb.Program) {
 
 func drawHub(t *rapid.T, most int) hub {
 	h := hub{}
+	if rapid.Bool().Draw(t, "begin well") {
+		h = goodHub()
+	}
 	for range rapid.IntRange(0, most).Draw(t, "objects") {
 		o := drawObject(t)
 		h[keyOf(o)] = o
@@ -135,7 +138,10 @@ func TestBuildingStepByStepEqualsBuildingWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{ProxyPool: "edge", Check: drawCheck(t)}
 		b := New(opts)
-		h := hub{}
+		h := drawHub(t, 0)
+		for _, o := range h {
+			b.Set(o)
+		}
 		last := b.Program()
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			o := drawObject(t)

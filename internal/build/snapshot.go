@@ -13,8 +13,9 @@ type delta struct {
 	// frontends by LoadBalancer, sorted by its name.
 	frontends []frontendDelta
 	pools     []poolDelta
-	groups    bool
-	problems  bool
+	// groups are the choices whose Group changed, or came into use or out of it.
+	groups   []*choice
+	problems bool
 }
 
 type frontendDelta struct {
@@ -26,25 +27,23 @@ type poolDelta struct{ old, next []*lb.Pool }
 
 // move counts a LoadBalancer's way from one choice to another, with or without pools.
 func (d *delta) move(n *namespace, from, to *choice, name string, had, has bool) {
-	if from != nil {
-		if had {
-			from.served--
-		}
-		if from != to {
-			delete(from.users, name)
-		}
+	if from == to && had == has {
+		return
+	}
+	if from != nil && had {
+		from.served--
+		d.groups = append(d.groups, from)
 	}
 	if to != nil {
 		to.users[name] = true
 		if has {
 			to.served++
+			d.groups = append(d.groups, to)
 		}
 	}
 	if from != nil && from != to {
+		delete(from.users, name)
 		n.forget(from)
-	}
-	if from != to || had != has {
-		d.groups = true
 	}
 }
 
@@ -73,10 +72,8 @@ func (n *namespace) rebuild(d delta) {
 		}
 	}
 	changed := len(d.frontends)+len(d.pools) > 0
-	if d.groups {
-		if g := n.groups(func(c *choice) bool { return c.served > 0 }); !maps.Equal(g, old.Groups) {
-			next.Groups, changed = g, true
-		}
+	if g := patchGroups(old.Groups, d.groups); g != nil {
+		next.Groups, changed = g, true
 	}
 	if d.problems || n.problemsChanged {
 		n.problemsChanged = false
@@ -111,12 +108,26 @@ func spliceFrontends(old []*lb.Frontend, ds []frontendDelta) []*lb.Frontend {
 	return append(out, old...)
 }
 
-// groups of the choices that are needed.
-func (n *namespace) groups(needed func(*choice) bool) map[lb.GroupID]*lb.Group {
-	out := map[lb.GroupID]*lb.Group{}
-	for _, c := range n.choices {
-		if needed(c) {
-			out[c.group.ID] = c.group
+// patchGroups is old with the choices as they are now, which are there while they are served; nil: it is the same.
+func patchGroups(old map[lb.GroupID]*lb.Group, changed []*choice) map[lb.GroupID]*lb.Group {
+	var out map[lb.GroupID]*lb.Group
+	for _, c := range changed {
+		var now *lb.Group
+		if c.served > 0 {
+			now = c.group
+		}
+		if old[c.group.ID] == now && out == nil {
+			continue
+		}
+		if out == nil {
+			if out = maps.Clone(old); out == nil {
+				out = map[lb.GroupID]*lb.Group{}
+			}
+		}
+		if now == nil {
+			delete(out, c.group.ID)
+		} else {
+			out[c.group.ID] = now
 		}
 	}
 	return out
