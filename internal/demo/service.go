@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/fleet"
@@ -81,8 +82,9 @@ func deleteService(ctx context.Context, t *fleet.Tenant, name string) error {
 // complaint is what a tenant's user reads on a Service that is not served as it should be.
 type complaint struct{ condition, event string }
 
-// awaitComplaint waits until a condition of the Service and an event on it give that reason.
-func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason string) (complaint, error) {
+// awaitComplaint waits until a condition of the Service and an event on it give that reason, and a
+// message that names the fix.
+func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason, fix string) (complaint, error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	found := complaint{}
@@ -93,18 +95,18 @@ func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason string) (
 		}
 		found = complaint{}
 		for _, c := range s.Status.Conditions {
-			if c.Reason == reason {
+			if c.Reason == reason && strings.Contains(c.Message, fix) {
 				found.condition = c.Message
 			}
 		}
 		events := &v1.EventList{}
 		if err := t.API.List(ctx, events, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
-			"involvedObject.kind": "Service", "involvedObject.Name()": name,
+			"involvedObject.kind": "Service", "involvedObject.name": name,
 		})}); err != nil {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.Reason == reason && e.InvolvedObject.UID == s.UID {
+			if e.Reason == reason && strings.Contains(e.Message, fix) && e.InvolvedObject.UID == s.UID {
 				found.event = e.Message
 			}
 		}

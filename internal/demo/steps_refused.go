@@ -38,7 +38,7 @@ func classUnknown(ctx context.Context, s *story) (string, error) {
 	if err := t.Apply(ctx, service); err != nil {
 		return "", err
 	}
-	c, err := awaitComplaint(ctx, t, service.GetName(), "ClassNotFound")
+	c, err := awaitComplaint(ctx, t, service.GetName(), "ClassNotFound", "name one that does")
 	if err != nil {
 		return "", err
 	}
@@ -52,7 +52,7 @@ func portRefused(ctx context.Context, s *story) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	reason, free, err := s.spoilPort80(service)
+	reason, fix, free, err := s.spoilPort80(service)
 	if err != nil {
 		return "", err
 	}
@@ -70,18 +70,18 @@ func portRefused(ctx context.Context, s *story) (string, error) {
 	if err := awaitPortError(ctx, t, service.GetName(), 80, reason); err != nil {
 		return "", err
 	}
-	c, err := awaitComplaint(ctx, t, service.GetName(), reason)
+	c, err := awaitComplaint(ctx, t, service.GetName(), reason, fix)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("ports[80].error %s, port %d is answered; event and condition: %q", reason, webPort, c.event), deleteService(ctx, t, service.GetName())
 }
 
-// spoilPort80 sees to it that port 80 can't be bound, and returns with which reason. Where the
+// spoilPort80 sees to it that port 80 can't be bound, and returns with which reason and which fix. Where the
 // host lets anybody bind it, it is occupied on an address that the Service then asks for.
-func (s *story) spoilPort80(service *unstructured.Unstructured) (reason string, free func(), err error) {
+func (s *story) spoilPort80(service *unstructured.Unstructured) (reason, fix string, free func(), err error) {
 	if !unprivilegedFrom80() {
-		return "PortNotPermitted", func() {}, nil
+		return "PortNotPermitted", "use a port above 1023", func() {}, nil
 	}
 	b := s.Network.Served().Addr().As4()
 	b[3] = 99
@@ -97,11 +97,11 @@ func (s *story) spoilPort80(service *unstructured.Unstructured) (reason string, 
 		l, err := net.Listen("tcp4", netip.AddrPortFrom(p.At(a), 80).String())
 		if err != nil {
 			free()
-			return "", nil, fmt.Errorf("occupying port 80: %w", err)
+			return "", "", nil, fmt.Errorf("occupying port 80: %w", err)
 		}
 		listeners = append(listeners, l)
 	}
-	return "PortInUse", free, nil
+	return "PortInUse", "another port", free, nil
 }
 
 // awaitPortError waits until the Service's status has that error on a port, and none on the others.

@@ -116,7 +116,7 @@ func (s *story) fillScarce(ctx context.Context) (netip.Addr, complaint, error) {
 	if err := waits.Apply(ctx, service.DeepCopy()); err != nil {
 		return a, complaint{}, err
 	}
-	c, err := awaitComplaint(ctx, waits, "scarce", "PoolExhausted")
+	c, err := awaitComplaint(ctx, waits, "scarce", "PoolExhausted", "extend the pool")
 	return a, c, err
 }
 

@@ -96,7 +96,12 @@ func Check(ctx context.Context, o Options) error {
 		took := time.Since(began).Round(100 * time.Millisecond)
 		if err != nil {
 			say("%2d %-16s FAIL %6s  %s", i+1, step.name, took, err)
-			return fmt.Errorf("step %s failed after %s: %w\nlogs are in %s", step.name, took, err, f.Dir)
+			dumping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			if err := f.Dump(dumping); err != nil {
+				say("   %s", err)
+			}
+			return fmt.Errorf("step %s failed after %s: %w\nlogs and objects are in %s", step.name, took, err, f.Dir)
 		}
 		say("%2d %-16s ok   %6s  %s", i+1, step.name, took, measured)
 	}
