@@ -3,16 +3,20 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// An item that failed is tried again after these, twice as long each time.
+// A key that failed is tried again after these, twice as long each time. The most is less while few
+// keys fail, so that they are done soon after an API server is back: all together try retryRate times a second.
 const (
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 5 * time.Second
+	retryFirst     = 20 * time.Millisecond
+	retryMost      = 5 * time.Second
+	retryMostOfFew = 500 * time.Millisecond
+	retryRate      = 200
 )
 
 // retrying tries again what failed, each key at its own pace. An API server that is away fails for
@@ -22,10 +26,13 @@ type retrying struct {
 	pace  workqueue.TypedRateLimiter[reconcile.Request]
 	log   *slog.Logger
 	about string
+
+	mu      sync.Mutex
+	failing map[reconcile.Request]struct{}
 }
 
 func newRetrying(next reconcile.Reconciler, about string, log *slog.Logger) *retrying {
-	return &retrying{next: next, about: about, log: log, pace: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost)}
+	return &retrying{next: next, about: about, log: log, failing: map[reconcile.Request]struct{}{}, pace: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost)}
 }
 
 // Reconcile never fails.
@@ -33,12 +40,27 @@ func (r *retrying) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	result, err := r.next.Reconcile(ctx, req)
 	switch {
 	case err == nil:
-		r.pace.Forget(req)
+		r.mend(req)
 		return result, nil
 	case ctx.Err() != nil: // we are stopping
 		return reconcile.Result{}, nil
 	}
-	wait := r.pace.When(req)
+	wait := r.wait(req)
 	r.log.Warn("failed, will be tried again", "what", r.about, "key", req.NamespacedName, "wait", wait, "error", err)
 	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+func (r *retrying) mend(req reconcile.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.failing, req)
+	r.pace.Forget(req)
+}
+
+func (r *retrying) wait(req reconcile.Request) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing[req] = struct{}{}
+	fair := time.Duration(len(r.failing)) * time.Second / retryRate
+	return min(r.pace.When(req), max(fair, retryMostOfFew))
 }
