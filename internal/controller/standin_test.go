@@ -19,7 +19,6 @@ type standin struct {
 	*hub
 	name    string
 	boot    string
-	seq     int64
 	refused map[string][]v1alpha1.RefusedFrontend // by namespace
 	sick    []v1alpha1.ReportedMember             // of the scenario's namespace
 	open    int64                                 // connections still open on addresses that are being released

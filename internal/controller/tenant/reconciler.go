@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	next := t.DeepCopy()
 	next.Status = describe(f)
 	if _, err := kit.PatchStatus(ctx, r.Client, t, next); err != nil {
-		return reconcile.Result{}, fmt.Errorf("Tenant %s: %w", t.Name, err)
+		return reconcile.Result{}, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
@@ -252,7 +252,7 @@ func (r *Reconciler) deleting(ctx context.Context, t *v1alpha1.Tenant, loadBalan
 	next := t.DeepCopy()
 	next.Status = describeDeleting(t, loadBalancers, addresses)
 	if _, err := kit.PatchStatus(ctx, r.Client, t, next); err != nil {
-		return fmt.Errorf("Tenant %s: %w", t.Name, err)
+		return fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	return nil
 }
