@@ -101,8 +101,6 @@ func readTargetGroup(g *v1alpha1.TargetGroup, r reach) *targetGroup {
 	f := &findings{object: lb.ObjectRef{Kind: lb.KindTargetGroup, Namespace: g.Namespace, Name: g.Name}}
 	f.healthCheck("spec.healthCheck", g.Spec.HealthCheck)
 	out := &targetGroup{object: g, check: usable(g.Spec.HealthCheck)}
-	_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
-	drain := disabled || g.DeletionTimestamp != nil
 	seen := make(map[lb.MemberKey]bool, len(g.Spec.Targets))
 	for i := range g.Spec.Targets {
 		m, ok := f.member(i, &g.Spec.Targets[i], r)
@@ -115,7 +113,7 @@ func readTargetGroup(g *v1alpha1.TargetGroup, r reach) *targetGroup {
 		}
 		seen[m.Key()] = true
 		m.TargetGroup, m.GroupUID = g.Name, string(g.UID)
-		m.Draining = m.Draining || drain
+		m.Draining = g.Drains(i)
 		out.members = append(out.members, m)
 	}
 	slices.SortFunc(out.members, func(a, b lb.Member) int { return a.Key().Compare(b.Key()) })
@@ -133,9 +131,7 @@ func (f *findings) member(i int, t *v1alpha1.Target, r reach) (lb.Member, bool) 
 		return m, false
 	}
 	switch t.State {
-	case "", v1alpha1.TargetServing:
-	case v1alpha1.TargetDraining:
-		m.Draining = true
+	case "", v1alpha1.TargetServing, v1alpha1.TargetDraining:
 	default:
 		f.without(targetField(i, "state"), clusterv1.ReasonInvalid, "state %q of target %q is unknown, the target is left out: use Serving or Draining", t.State, t.Name)
 		return m, false

@@ -188,8 +188,8 @@ func refused(s *served, in func(string) *content) {
 func draining(s *served, in func(string) *content) {
 	for _, tg := range s.Draining {
 		open := s.Observation.Draining[lb.TenantID(tg.Namespace)]
-		for _, t := range tg.Spec.Targets {
-			if !isDraining(t) {
+		for i, t := range tg.Spec.Targets {
+			if !tg.Drains(i) {
 				continue
 			}
 			base := v1alpha1.ReportedMember{

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -40,6 +41,23 @@ func (w *world) reports(namespace string, want ...string) {
 	if got := states(w.report(namespace)); !slices.Equal(got, want) {
 		w.t.Errorf("report of %s: %q, wanted %q", namespace, got, want)
 	}
+}
+
+func TestADisabledGroupsMembersAreReportedGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		tg := targetGroup("shop", node(1, ""), node(2, ""))
+		w.list(l, a, class(), tg)
+		w.checker.find(lb.Healthy)
+		settle(time.Second)
+		w.reports("shop")
+		tg.Annotations = map[string]string{clusterv1.DisabledAnnotation: ""}
+		w.set(tg)
+		settle(100 * time.Millisecond)
+		w.reports("shop", "n1 Gone 0", "n2 Gone 0")
+	})
 }
 
 func TestDrainingMembersAreReportedUntilTheyAreNoTargetsAnyMore(t *testing.T) {

@@ -58,7 +58,7 @@ func (w *watched) note(c Change) {
 	switch c.Resource {
 	case TargetGroups:
 		tg, _ := c.Object.(*v1alpha1.TargetGroup)
-		if tg != nil && !slices.ContainsFunc(tg.Spec.Targets, isDraining) {
+		if tg != nil && !drainsAny(tg) {
 			tg = nil
 		}
 		if keep(w.draining, c.Key, tg) {
@@ -75,7 +75,14 @@ func (w *watched) note(c Change) {
 	}
 }
 
-func isDraining(t v1alpha1.Target) bool { return t.State == v1alpha1.TargetDraining }
+func drainsAny(tg *v1alpha1.TargetGroup) bool {
+	for i := range tg.Spec.Targets {
+		if tg.Drains(i) {
+			return true
+		}
+	}
+	return false
+}
 
 // keep sets or, for nil, deletes; it says whether the map is different now.
 func keep[T any](m map[Key]*T, k Key, o *T) bool {

@@ -130,3 +130,10 @@ type TargetGroupList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []TargetGroup `json:"items"`
 }
+
+// Drains says whether target i gets no new connection: because it says so
+// itself, or because its whole group is disabled by annotation or being deleted.
+func (g *TargetGroup) Drains(i int) bool {
+	_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
+	return disabled || g.DeletionTimestamp != nil || g.Spec.Targets[i].State == TargetDraining
+}

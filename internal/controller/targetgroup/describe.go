@@ -44,8 +44,7 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 	s.Targets = nil
 	var sick []string
 	for i := range f.group.Spec.Targets {
-		t := &f.group.Spec.Targets[i]
-		m := member(f, t)
+		m := member(f, i)
 		if m.State == "" {
 			continue
 		}
@@ -86,11 +85,12 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 	return s
 }
 
-// member says what is not plain about a target; an empty State: nothing.
-func member(f facts, t *v1alpha1.Target) v1alpha1.MemberStatus {
+// member says what is not plain about target i; an empty State: nothing.
+func member(f facts, i int) v1alpha1.MemberStatus {
+	t := &f.group.Spec.Targets[i]
 	m := v1alpha1.MemberStatus{Name: t.Name, UID: t.UID}
 	address := servedAddress(t)
-	if t.State == v1alpha1.TargetDraining {
+	if f.group.Drains(i) {
 		removal := proof.Removal{Namespace: f.group.Namespace, GroupUID: string(f.group.UID), TargetUID: t.UID, Address: address, Version: f.version}
 		m.State = drained
 		if against := proof.JudgeRemoved(removal, f.proxies); len(against) > 0 {
