@@ -14,7 +14,7 @@ import (
 // proxy; and creates as many that nobody here serves, before and after, for comparison.
 func (b *bench) measureBurst(ctx context.Context) error {
 	n := b.options.burst
-	before, err := b.alone(ctx, "alone-a")
+	before, cpuBefore, err := b.alone(ctx, "alone-a")
 	if err != nil {
 		return err
 	}
@@ -26,11 +26,12 @@ func (b *bench) measureBurst(ctx context.Context) error {
 		return err
 	}
 	done := b.startProfiles("burst")
-	began := time.Now()
-	answered, published, failed, err := b.serveAll(ctx, names("burst", n))
+	cpuFrom, began := b.cpuNow(), time.Now()
+	s, err := b.serveAll(ctx, names("burst", n))
 	if err != nil {
 		return err
 	}
+	cpuBurst := b.cpuNow().since(cpuFrom)
 	if err := done(); err != nil {
 		return err
 	}
@@ -42,76 +43,91 @@ func (b *bench) measureBurst(ctx context.Context) error {
 	if err := b.settle(ctx, time.Second); err != nil {
 		return err
 	}
-	after, err := b.alone(ctx, "alone-b")
+	after, cpuAfter, err := b.alone(ctx, "alone-b")
 	if err != nil {
 		return err
 	}
 	alone := (before + after) / 2
-	b.add(fmt.Sprintf("burst of %d: all answer through each proxy", n), "s", answered.Sub(began).Seconds(), 2*alone.Seconds(),
+	b.add(fmt.Sprintf("burst of %d: all answer through each proxy", n), "s", s.answered.Sub(began).Seconds(), 2*alone.Seconds(),
 		fmt.Sprintf("twice creating %d alone: %.2f s before, %.2f s after", n, before.Seconds(), after.Seconds()))
-	b.add(fmt.Sprintf("burst of %d: all have their address in their status", n), "s", published.Sub(began).Seconds(), 0, "")
-	b.add("burst: first requests after the status that failed", "", float64(failed), 0, "one request through each proxy, once the status has the address")
+	b.add("burst: all are created", "s", s.created.Sub(began).Seconds(), 0, "")
+	b.add("burst: all have their address in their status", "s", s.published.Sub(began).Seconds(), 0, "")
+	b.add("burst: first requests after the status that failed", "", float64(s.failed), 0, "one request through each proxy, once the status has the address")
 	b.add("burst: writes a Service", "", float64(counted.total())/float64(n), 9, counted.per(n))
+	b.add("burst: CPU until all have their address", "s", cpuBurst.total().Seconds(), 0, cpuBurst.String())
+	b.add("alone: CPU, mean", "s", (cpuBefore.total()+cpuAfter.total()).Seconds()/2, 0, cpuAfter.String())
 	return nil
 }
 
 // alone creates Services of a class that nobody here serves, and deletes them again.
-func (b *bench) alone(ctx context.Context, prefix string) (time.Duration, error) {
+func (b *bench) alone(ctx context.Context, prefix string) (time.Duration, cpu, error) {
 	all := names(prefix, b.options.burst)
+	from := b.cpuNow()
 	took, err := b.createAll(ctx, all, otherClass)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return took, b.deleteAll(ctx, all)
+	used := b.cpuNow().since(from)
+	return took, used, b.deleteAll(ctx, all)
 }
 
-// serveAll creates Services and returns when the last was answered through each proxy, when
-// the last had its address in its status, and how many of the requests that were made right then failed.
-func (b *bench) serveAll(ctx context.Context, all []string) (answered, published time.Time, failed int, err error) {
+// served is when the last of many Services was created, answered through each proxy, and had its
+// address in its status; and how many of the requests that were made right then failed.
+type served struct {
+	created, answered, published time.Time
+	failed                       int
+	err                          error
+}
+
+// serveAll creates Services and waits until all are served. Each is asked from the moment that the
+// ledger grants its address.
+func (b *bench) serveAll(ctx context.Context, all []string) (served, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	type end struct {
-		answered, published time.Time
-		failed              int
-		err                 error
-	}
-	ends := make(chan end, len(all))
+	ends := make(chan served, len(all))
 	for _, name := range all {
-		go func() {
-			p, err := b.events.awaitPublished(ctx, name)
-			if err != nil {
-				ends <- end{err: err}
-				return
-			}
-			failed := 0
-			for _, proxy := range b.Proxies {
-				if _, err := traffic.Ask(ctx, netip.AddrPortFrom(proxy.At(p.address), port), "/"); err != nil {
-					failed++
-				}
-			}
-			at, err := b.answered(ctx, p.address)
-			ends <- end{at, p.at, failed, err}
-		}()
+		go func() { ends <- b.serveOne(ctx, name) }()
 	}
-	created, err := b.createAll(ctx, all, benchClass)
+	_, err := b.createAll(ctx, all, benchClass)
 	if err != nil {
-		return answered, published, 0, err
+		return served{}, err
 	}
-	say("       created in %.2f s", created.Seconds())
+	last := served{created: time.Now()}
 	for range all {
-		e := <-ends
-		if e.err != nil {
-			return answered, published, 0, e.err
+		s := <-ends
+		if s.err != nil {
+			return served{}, s.err
 		}
-		failed += e.failed
-		if e.answered.After(answered) {
-			answered = e.answered
+		last.failed += s.failed
+		if s.answered.After(last.answered) {
+			last.answered = s.answered
 		}
-		if e.published.After(published) {
-			published = e.published
+		if s.published.After(last.published) {
+			last.published = s.published
 		}
 	}
-	return answered, published, failed, nil
+	return last, nil
+}
+
+func (b *bench) serveOne(ctx context.Context, name string) (s served) {
+	a, err := b.events.awaitGrant(ctx, name)
+	if err != nil {
+		return served{err: err}
+	}
+	if s.answered, s.err = b.answered(ctx, a); s.err != nil {
+		return s
+	}
+	p, err := b.events.awaitPublished(ctx, name)
+	if err != nil {
+		return served{err: err}
+	}
+	s.published = p.at
+	for _, proxy := range b.Proxies {
+		if _, err := traffic.Ask(ctx, netip.AddrPortFrom(proxy.At(p.address), port), "/"); err != nil {
+			s.failed++
+		}
+	}
+	return s
 }
 
 // answered asks an address through all proxies at the same time, each until it answers, and returns
@@ -128,7 +144,7 @@ func (b *bench) answered(ctx context.Context, a netip.Addr) (time.Time, error) {
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(time.Millisecond):
+				case <-time.After(2 * time.Millisecond):
 				}
 			}
 		})
@@ -145,7 +161,7 @@ func (b *bench) answered(ctx context.Context, a netip.Addr) (time.Time, error) {
 // fill creates Services until enough are in place.
 func (b *bench) fill(ctx context.Context) error {
 	if n := b.options.inPlace - b.inPlace; n > 0 {
-		if _, _, _, err := b.serveAll(ctx, names("fill", n)); err != nil {
+		if _, err := b.serveAll(ctx, names("fill", n)); err != nil {
 			return err
 		}
 		b.inPlace += n
