@@ -16,7 +16,7 @@ import (
 
 // settle is how long a terminating Pod still takes new connections, so that the
 // word that it ends reaches every node and load balancer first.
-const settle = time.Second
+const settle = 3 * time.Second
 
 // pod is a running Pod: an HTTP server whose connections the NodePorts hand over.
 type pod struct {
