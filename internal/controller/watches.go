@@ -231,9 +231,9 @@ func (w *wiring) addTenants() error {
 		watch{&v1alpha1.TargetGroup{}, later, content},
 		watch{&clusterv1.LoadBalancer{}, later, presence},
 		watch{&corev1.ServiceAccount{}, byLabel, presence},
-		watch{&rbacv1.RoleBinding{}, byLabel, content},
-		watch{&rbacv1.ClusterRole{}, byLabel, content},
-		watch{&rbacv1.ClusterRoleBinding{}, byLabel, content},
+		watch{&rbacv1.RoleBinding{}, byLabel, nil}, // these three have no generation
+		watch{&rbacv1.ClusterRole{}, byLabel, nil},
+		watch{&rbacv1.ClusterRoleBinding{}, byLabel, nil},
 	); err != nil {
 		return err
 	}
