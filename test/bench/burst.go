@@ -110,14 +110,14 @@ func (b *bench) serveAll(ctx context.Context, all []string) (served, error) {
 }
 
 func (b *bench) serveOne(ctx context.Context, name string) (s served) {
-	a, err := b.events.awaitGrant(ctx, name)
+	grant, err := b.events.await(ctx, granted, name)
 	if err != nil {
 		return served{err: err}
 	}
-	if s.answered, s.err = b.answered(ctx, a); s.err != nil {
+	if s.answered, s.err = b.answered(ctx, grant.address); s.err != nil {
 		return s
 	}
-	p, err := b.events.awaitPublished(ctx, name)
+	p, err := b.events.await(ctx, published, name)
 	if err != nil {
 		return served{err: err}
 	}

@@ -15,27 +15,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// events notes when things were seen in watches: a tenant's Service, the ledger's
-// grant for it, and the address in its status.
-type events struct {
-	stop context.CancelFunc
+// what can be seen of a Service in a watch.
+type what string
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced at each change
-	seen     map[string]time.Time
-	granted  map[string]netip.Addr // by Service
-	statuses map[string]published
-}
+const (
+	// seen: the Service is there.
+	seen what = "the Service"
+	// granted: the ledger grants it an address.
+	granted what = "a grant"
+	// published: its address is in its status.
+	published what = "the address in its status"
+)
 
-type published struct {
+// mark is when something was seen of a Service, and which address, if any.
+type mark struct {
+	done    chan struct{} // closed when the rest is set
 	at      time.Time
 	address netip.Addr
 }
 
-// watchEvents watches until stop. The watches are the fleet's own clients': plain, unfiltered.
+// events notes when things were seen in watches.
+type events struct {
+	stop context.CancelFunc
+
+	mu    sync.Mutex
+	marks map[markOf]*mark
+}
+
+type markOf struct {
+	what    what
+	service string
+}
+
+// watchEvents watches until stop: plainly, with no filter and no cache.
 func watchEvents(ctx context.Context, f *fleet.Fleet) (*events, error) {
 	ctx, stop := context.WithCancel(ctx)
-	e := &events{stop: stop, changed: make(chan struct{}), seen: map[string]time.Time{}, granted: map[string]netip.Addr{}, statuses: map[string]published{}}
+	e := &events{stop: stop, marks: map[markOf]*mark{}}
 	services, err := f.Tenants[0].API.Watch(ctx, &v1.ServiceList{}, client.InNamespace(namespace))
 	if err != nil {
 		stop()
@@ -54,90 +69,80 @@ func watchEvents(ctx context.Context, f *fleet.Fleet) (*events, error) {
 func (e *events) follow(w watch.Interface) {
 	for event := range w.ResultChan() {
 		now := time.Now()
-		e.mu.Lock()
 		switch o := event.Object.(type) {
 		case *v1.Service:
 			e.service(event.Type, o, now)
 		case *v1alpha1.Address:
-			e.address(event.Type, o)
+			e.address(event.Type, o, now)
 		}
-		close(e.changed)
-		e.changed = make(chan struct{})
-		e.mu.Unlock()
 	}
 }
 
 func (e *events) service(kind watch.EventType, s *v1.Service, now time.Time) {
 	if kind == watch.Deleted {
-		delete(e.seen, s.Name)
-		delete(e.statuses, s.Name)
+		e.forget(seen, s.Name)
+		e.forget(published, s.Name)
 		return
 	}
-	if _, known := e.seen[s.Name]; !known {
-		e.seen[s.Name] = now
-	}
-	if _, known := e.statuses[s.Name]; known || len(s.Status.LoadBalancer.Ingress) == 0 {
-		return
-	}
-	if a, err := netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP); err == nil {
-		e.statuses[s.Name] = published{now, a}
+	e.set(seen, s.Name, now, netip.Addr{})
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		if a, err := netip.ParseAddr(i.IP); err == nil {
+			e.set(published, s.Name, now, a)
+		}
 	}
 }
 
-func (e *events) address(kind watch.EventType, a *v1alpha1.Address) {
+func (e *events) address(kind watch.EventType, a *v1alpha1.Address, now time.Time) {
 	for _, h := range a.Spec.Holders {
 		// A LoadBalancer is called as its Service, and a hash.
 		name := h.Name[:max(0, strings.LastIndexByte(h.Name, '-'))]
 		if kind == watch.Deleted || a.Spec.Phase != v1alpha1.AddressGranted {
-			delete(e.granted, name)
+			e.forget(granted, name)
 			continue
 		}
 		if ip, err := netip.ParseAddr(a.Spec.Address); err == nil {
-			e.granted[name] = ip
+			e.set(granted, name, now, ip)
 		}
 	}
 }
 
-// await waits until get, called with the events locked, says that it has found what it looks for.
-func (e *events) await(ctx context.Context, what string, get func() bool) error {
-	for {
-		e.mu.Lock()
-		found, changed := get(), e.changed
-		e.mu.Unlock()
-		if found {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
-		}
+// of returns the mark, which may still be to come.
+func (e *events) of(w what, service string) *mark {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := markOf{w, service}
+	m := e.marks[key]
+	if m == nil {
+		m = &mark{done: make(chan struct{})}
+		e.marks[key] = m
+	}
+	return m
+}
+
+// set keeps the first time.
+func (e *events) set(w what, service string, at time.Time, a netip.Addr) {
+	m := e.of(w, service)
+	select {
+	case <-m.done:
+	default: // the one follower of these objects is the only one that closes
+		m.at, m.address = at, a
+		close(m.done)
 	}
 }
 
-// awaitSeen waits until a Service was seen, and returns when.
-func (e *events) awaitSeen(ctx context.Context, name string) (at time.Time, err error) {
-	err = e.await(ctx, name+" in the watch", func() (found bool) {
-		at, found = e.seen[name]
-		return found
-	})
-	return at, err
+func (e *events) forget(w what, service string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.marks, markOf{w, service})
 }
 
-// awaitGrant waits until the ledger grants an address for a Service.
-func (e *events) awaitGrant(ctx context.Context, name string) (a netip.Addr, err error) {
-	err = e.await(ctx, "a grant for "+name, func() (found bool) {
-		a, found = e.granted[name]
-		return found
-	})
-	return a, err
-}
-
-// awaitPublished waits until a Service's status has its address.
-func (e *events) awaitPublished(ctx context.Context, name string) (p published, err error) {
-	err = e.await(ctx, "the address of "+name, func() (found bool) {
-		p, found = e.statuses[name]
-		return found
-	})
-	return p, err
+// await waits until something is seen of a Service.
+func (e *events) await(ctx context.Context, w what, service string) (*mark, error) {
+	m := e.of(w, service)
+	select {
+	case <-m.done:
+		return m, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for %s of %s: %w", w, service, context.Cause(ctx))
+	}
 }

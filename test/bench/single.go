@@ -9,7 +9,7 @@ import (
 // measureSingles creates one Service more, again and again, each beside an echo:
 // a Service that nobody serves, created and seen in a watch.
 func (b *bench) measureSingles(ctx context.Context) error {
-	echoes, answered, published := []time.Duration{}, []time.Duration{}, []time.Duration{}
+	echoes, answers, statuses := []time.Duration{}, []time.Duration{}, []time.Duration{}
 	counted, most := writes{}, 0
 	done := b.startProfiles("singles")
 	for i := range b.options.singles {
@@ -21,7 +21,7 @@ func (b *bench) measureSingles(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		echoes, answered, published = append(echoes, echo), append(answered, s.answered), append(published, s.published)
+		echoes, answers, statuses = append(echoes, echo), append(answers, s.answered), append(statuses, s.published)
 		most = max(most, s.writes.total())
 		for k, c := range s.writes {
 			counted[k] += c
@@ -33,11 +33,11 @@ func (b *bench) measureSingles(ctx context.Context) error {
 	n := b.options.singles
 	echo := quantile(echoes, 0.5)
 	bound := 2*milliseconds(echo) + 50
-	b.add(fmt.Sprintf("one more at %d: answers through each proxy, median of %d", b.inPlace, n), "ms", milliseconds(quantile(answered, 0.5)), bound,
+	b.add(fmt.Sprintf("one more at %d: answers through each proxy, median of %d", b.inPlace, n), "ms", milliseconds(quantile(answers, 0.5)), bound,
 		fmt.Sprintf("twice the echo's median %.1f ms + 50 ms", milliseconds(echo)))
-	b.add("one more: answers, 90th percentile", "ms", milliseconds(quantile(answered, 0.9)), 0, fmt.Sprintf("the echo's is %.1f ms", milliseconds(quantile(echoes, 0.9))))
-	b.add("one more: address in its status, median", "ms", milliseconds(quantile(published, 0.5)), 0, "")
-	b.add("one more: address in its status, 90th percentile", "ms", milliseconds(quantile(published, 0.9)), 0, "")
+	b.add("one more: answers, 90th percentile", "ms", milliseconds(quantile(answers, 0.9)), 0, fmt.Sprintf("the echo's is %.1f ms", milliseconds(quantile(echoes, 0.9))))
+	b.add("one more: address in its status, median", "ms", milliseconds(quantile(statuses, 0.5)), 0, "")
+	b.add("one more: address in its status, 90th percentile", "ms", milliseconds(quantile(statuses, 0.9)), 0, "")
 	b.add("one more: writes, mean", "", float64(counted.total())/float64(n), 9, counted.per(n))
 	b.add("one more: writes, most", "", float64(most), 0, "")
 	return nil
@@ -49,11 +49,11 @@ func (b *bench) echo(ctx context.Context, name string) (time.Duration, error) {
 	if err := b.tenant.API.Create(ctx, service(name, otherClass)); err != nil {
 		return 0, fmt.Errorf("creating %s: %w", name, err)
 	}
-	at, err := b.events.awaitSeen(ctx, name)
+	m, err := b.events.await(ctx, seen, name)
 	if err != nil {
 		return 0, err
 	}
-	return at.Sub(began), b.deleteAll(ctx, []string{name})
+	return m.at.Sub(began), b.deleteAll(ctx, []string{name})
 }
 
 // one is what one Service more took.
@@ -75,15 +75,15 @@ func (b *bench) single(ctx context.Context, name string) (one, error) {
 	if err := b.tenant.API.Create(ctx, service(name, benchClass)); err != nil {
 		return one{}, fmt.Errorf("creating %s: %w", name, err)
 	}
-	a, err := b.events.awaitGrant(ctx, name)
+	grant, err := b.events.await(ctx, granted, name)
 	if err != nil {
 		return one{}, err
 	}
-	answered, err := b.answered(ctx, a)
+	answered, err := b.answered(ctx, grant.address)
 	if err != nil {
 		return one{}, err
 	}
-	p, err := b.events.awaitPublished(ctx, name)
+	p, err := b.events.await(ctx, published, name)
 	if err != nil {
 		return one{}, err
 	}
