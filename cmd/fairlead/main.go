@@ -5,9 +5,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"fairlead.dev/fairlead/internal/app"
@@ -19,8 +22,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "fairlead:", err)
-		os.Exit(1)
+		code := exit{code: 1, err: err}
+		errors.As(err, &code)
+		if code.err != nil {
+			fmt.Fprintln(os.Stderr, "fairlead:", code.err)
+		}
+		os.Exit(code.code)
 	}
 }
 
@@ -33,6 +40,10 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+		// Linked as kubectl-fairlead, it is kubectl fairlead.
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fairlead"}
+	}
 	root.PersistentFlags().StringVar(&log.Format, "log-format", "text", "how processes log: text or json")
 	debug := ""
 	root.PersistentFlags().StringVar(&debug, "debug-address", "", "address of /debug/pprof/; empty: none")
@@ -43,6 +54,6 @@ func newRootCommand() *cobra.Command {
 		return app.ServeDebug(debug)
 	}
 	root.PersistentFlags().StringVar(&log.Level, "log-level", "info", "what processes log: debug, info, warn or error")
-	root.AddCommand(newAgentCommand(log), newDemoCommand(), newManagerCommand(log), newProxyCommand(log))
+	root.AddCommand(newAgentCommand(log), newDemoCommand(), newExplainCommand(), newManagerCommand(log), newProxyCommand(log), newStatusCommand())
 	return root
 }

@@ -1,5 +1,6 @@
 // Command crdgen turns the types below api/ into deep copies beside them and
-// into CRDs in config/crd. It runs the controller-gen that hack/tools pins, and
+// into CRDs in config/crd, and the comments of condition reasons into what explain
+// prints and into the table in docs/api.md. It runs the controller-gen that hack/tools pins, and
 // then patches what its markers can't say (patch.go). With -check it writes nothing, and
 // exits with 1 if a committed file is not what it would write.
 package main
@@ -87,6 +88,9 @@ func generate(tmp string) (map[string][]byte, error) {
 		if files[path], err = patch(b); err != nil {
 			return nil, fmt.Errorf("patching %s: %w", path, err)
 		}
+	}
+	if err := generateReasons(files); err != nil {
+		return nil, fmt.Errorf("collecting the reasons: %w", err)
 	}
 	return files, nil
 }

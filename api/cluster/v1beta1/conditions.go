@@ -56,9 +56,9 @@ const (
 	ReasonPortNotPermitted = "PortNotPermitted"
 	// ReasonAddressNotLocal: the address is not on the proxy's host; bind it there, or start the proxy with --bind-as.
 	ReasonAddressNotLocal = "AddressNotLocal"
-	// ReasonPartlyServed: some ports are not served; status.ports says which and why.
+	// ReasonPartlyServed: some ports are not served; status.ports says which, why, and what to do.
 	ReasonPartlyServed = "PartlyServed"
-	// ReasonNotServed: no port is served; status.ports says why.
+	// ReasonNotServed: no port is served; status.ports says why, and what to do.
 	ReasonNotServed = "NotServed"
 	// ReasonNoTargets: no TargetGroup matches the selector; label one, or mend the selector. Clients are refused meanwhile.
 	ReasonNoTargets = "NoTargets"
@@ -66,13 +66,13 @@ const (
 	ReasonTargetNotAllowed = "TargetNotAllowed"
 	// ReasonNoProxies: no live proxy serves the class's proxy pool; start one.
 	ReasonNoProxies = "NoProxies"
-	// ReasonWaitingForProxies: proxies have not yet said that they serve it; the message names them.
+	// ReasonWaitingForProxies: proxies have not yet said that they serve it; wait, or see to those that the message names.
 	ReasonWaitingForProxies = "WaitingForProxies"
 	// ReasonSuspended: the Tenant is suspended; the hub's operator lifts that.
 	ReasonSuspended = "Suspended"
 	// ReasonNamespaceNotAdmitted: the namespace belongs to no Tenant and no pool names it.
 	ReasonNamespaceNotAdmitted = "NamespaceNotAdmitted"
-	// ReasonDeleting: it is being deleted and no longer served.
+	// ReasonDeleting: it is being deleted and no longer served; create it anew if that was a mistake.
 	ReasonDeleting = "Deleting"
 	// ReasonReleaseBlocked: its address can't be released yet; the message names the proxy and the fix.
 	ReasonReleaseBlocked = "ReleaseBlocked"

@@ -28,6 +28,6 @@ const (
 	ReasonAgentConnected = "AgentConnected"
 	// ReasonOtherCluster: another cluster's agent uses this Tenant's identity; give it a Tenant of its own.
 	ReasonOtherCluster = "OtherCluster"
-	// ReasonMembersUnhealthy: some serving targets fail their check; status.targets names them.
+	// ReasonMembersUnhealthy: some serving targets fail their check; see to those that status.targets names, or mend the check.
 	ReasonMembersUnhealthy = "MembersUnhealthy"
 )

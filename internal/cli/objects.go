@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Objects are what Explain and Summarize look at: those of the hub that were
+// read, and where asked for, a tenant's Service.
+type Objects struct {
+	// Now is the hub's time.
+	Now           time.Time
+	LoadBalancers []*clusterv1.LoadBalancer
+	TargetGroups  []*v1alpha1.TargetGroup
+	Classes       []*v1alpha1.LoadBalancerClass
+	Pools         []*v1alpha1.AddressPool
+	Addresses     []*v1alpha1.Address
+	Tenants       []*v1alpha1.Tenant
+	Proxies       []*v1alpha1.Proxy
+	Reports       []*v1alpha1.ProxyReport
+	Leases        []*coordinationv1.Lease
+	// Services of a tenant cluster; nil: nobody looked.
+	Services []*corev1.Service
+	// Hidden are the resources that the reader may not read, such as proxies.
+	Hidden []string
+}
+
+func (o *Objects) hidden(resource string) bool { return slices.Contains(o.Hidden, resource) }
+
+// tenantOf is the Tenant that a namespace of the hub belongs to; nil: the hub operator's.
+func (o *Objects) tenantOf(namespace string) *v1alpha1.Tenant {
+	for _, t := range o.Tenants {
+		if t.NamespaceName() == namespace {
+			return t
+		}
+	}
+	return nil
+}
+
+// classOf is the class that a LoadBalancer names, else its Tenant's default, else the hub's; with its name where it doesn't exist.
+func (o *Objects) classOf(l *clusterv1.LoadBalancer) (string, *v1alpha1.LoadBalancerClass) {
+	name := l.Spec.ClassName
+	if t := o.tenantOf(l.Namespace); name == "" && t != nil {
+		name = t.Spec.DefaultClass
+	}
+	var marked []*v1alpha1.LoadBalancerClass
+	for _, c := range o.Classes {
+		if c.Name == name {
+			return name, c
+		}
+		if c.Annotations[v1alpha1.AnnotationDefaultClass] == "true" {
+			marked = append(marked, c)
+		}
+	}
+	if name != "" || len(marked) == 0 {
+		return name, nil
+	}
+	oldest := slices.MinFunc(marked, func(a, b *v1alpha1.LoadBalancerClass) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return oldest.Name, oldest
+}
+
+func (o *Objects) lease(namespace, name string) *coordinationv1.Lease {
+	for _, l := range o.Leases {
+		if l.Namespace == namespace && l.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// renewed is how long ago a Lease was renewed; false: never, or there is none.
+func (o *Objects) renewed(l *coordinationv1.Lease) (time.Duration, bool) {
+	if l == nil || l.Spec.RenewTime == nil {
+		return 0, false
+	}
+	return max(o.Now.Sub(l.Spec.RenewTime.Time), 0), true
+}
+
+// condition is the one that speaks of the object's present generation; nil: there is none.
+func condition(conditions []metav1.Condition, kind string, generation int64) *metav1.Condition {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil && (c.ObservedGeneration == generation || c.ObservedGeneration == 0) {
+		return c
+	}
+	return nil
+}
