@@ -51,7 +51,7 @@ func addressOf(s *v1.Service) (netip.Addr, error) {
 	for _, i := range s.Status.LoadBalancer.Ingress {
 		return netip.ParseAddr(i.IP)
 	}
-	return netip.Addr{}, fmt.Errorf("Service %s has no address", s.Name)
+	return netip.Addr{}, fmt.Errorf("service %s has no address", s.Name)
 }
 
 // awaitAddress waits until the address is in the Service's status.

@@ -181,7 +181,7 @@ func scaledUp(ctx context.Context, s *story) (string, error) {
 	}
 	for _, pod := range pods {
 		if reports[0].Pods[pod] == 0 {
-			return "", fmt.Errorf("Pod %s got none of %d requests", pod, reports[0].Sent)
+			return "", fmt.Errorf("pod %s got none of %d requests", pod, reports[0].Sent)
 		}
 	}
 	return fmt.Sprintf("to %d, each Pod answers; %s", replicas, measured), nil
@@ -210,7 +210,7 @@ func scaledDown(ctx context.Context, s *story) (string, error) {
 	}
 	for _, pod := range pods {
 		if reports[0].Pods[pod] == 0 {
-			return "", fmt.Errorf("Pod %s got none of %d requests", pod, reports[0].Sent)
+			return "", fmt.Errorf("pod %s got none of %d requests", pod, reports[0].Sent)
 		}
 	}
 	return fmt.Sprintf("from 6 to 2, no answer of an ended Pod; %s", measured), scale(ctx, t, 3)
