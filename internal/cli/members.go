@@ -21,7 +21,10 @@ const shownMembers = 5
 // membersRung says which members get l's connections. It builds what a proxy builds.
 func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r := Rung{Name: "members", State: Skipped}
-	if o.hidden("loadbalancerclasses") || o.hidden("addresses") || o.hidden("tenants") {
+	for _, needed := range []string{"loadbalancerclasses", "addresses", "tenants", "proxies", "leases", "proxyreports"} {
+		if !o.hidden(needed) {
+			continue
+		}
 		return groupsRung(o, l)
 	}
 	s := snapshotOf(o, l)

@@ -50,6 +50,8 @@ func TestOnServer(t *testing.T) {
 		{"write paths", testWritePaths},
 		{"tables", testTables},
 		{"short names", testShortNames},
+		{"docs", testDocs},
+		{"status and explain", testCLI},
 		{"hostile values", testHostileValues},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h) })
