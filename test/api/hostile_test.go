@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,18 +18,28 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// hostileValues are for every field of every kind: wrong types, and what an
-// API server's formats and JSON admit and Go's decoders may not.
-func hostileValues() []any {
-	return []any{
+// hostileValues are for every field of every kind: wrong types, and what JSON
+// admits and Go's decoders may not. A field that holds a duration or a time in the
+// full object gets what an API server's formats admit as well.
+func hostileValues(good any) []any {
+	out := []any{
 		nil, true, map[string]any{}, []any{}, []any{"x"},
 		int64(0), int64(-1), int64(math.MaxInt32) + 1, int64(math.MinInt32) - 1, int64(math.MaxInt64), 1e19, 1e30, -1e30, 1.5, 2.0,
-		"", "bogus", " ", "5", "true", strings.Repeat("x", 300), strings.Repeat("x", 5000),
-		"1d", "5", "0", "-1s", "+5m", ".5s", "5.s", "5m ", "1h1", "9999999999h", "9223372036854775808ns", "1µs", "1\u03bcs", "1.5h",
-		"2026-01-02", "2026-01-02T03:04:05", "2026-01-02t03:04:05z", "2026-01-02T03:04:05x1Z", "2026-01-02T03:04:05,1Z", "2026-01-02T24:00:00Z",
-		"2026-01-02T03:04:60Z", "2026-02-30T03:04:05Z", "2026-01-02T03:04:05+99:99", "2026-01-02T03:04:05.1234567890123Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59",
-		"2026-01-02T03:04:05Z", "2026-01-02 03:04:05Z",
+		"", "bogus", "5", strings.Repeat("x", 5000),
 	}
+	text, ok := good.(string)
+	if !ok {
+		return out
+	}
+	if _, err := time.ParseDuration(text); err == nil {
+		out = append(out, " ", "1d", "0", "-1s", "+5m", ".5s", "5.s", "5m ", "1h1", "9999999999h", "9223372036854775808ns", "1µs", "1\u03bcs", "1.5h", "1E3s")
+	}
+	if _, err := time.Parse(time.RFC3339, text); err == nil {
+		out = append(out, "2026-01-02", "2026-01-02T03:04:05", "2026-01-02t03:04:05z", "2026-01-02T03:04:05x1Z", "2026-01-02T03:04:05,1Z", "2026-01-02T24:00:00Z",
+			"2026-01-02T03:04:60Z", "2026-02-30T03:04:05Z", "2026-01-02T03:04:05+99:99", "2026-01-02T03:04:05.1234567890123Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59",
+			"2026-01-02T03:04:05Z", "2026-01-02 03:04:05Z")
+	}
+	return out
 }
 
 // Whatever the API server takes in whatever field, Go decodes: an object that
@@ -42,8 +53,9 @@ func testHostileValues(t *testing.T, h *hub) {
 			r := h.resource(t, u, namespace)
 			all, ctx := errgroup.WithContext(t.Context())
 			all.SetLimit(8)
+			good := leaves(u.Object)
 			for _, path := range slices.Sorted(maps.Keys(containers(u.Object))) {
-				for _, value := range hostileValues() {
+				for _, value := range hostileValues(good[path]) {
 					all.Go(func() error {
 						tried.Add(1)
 						got, err := tryWrite(ctx, r, created, u, path, value)
