@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // tailBytes of a log go into errors.
@@ -151,8 +152,19 @@ func (p *Process) Signal(s os.Signal) error {
 	return nil
 }
 
-// Pause stops it with SIGSTOP: its sockets stay open and nobody answers.
-func (p *Process) Pause() error { return p.Signal(syscall.SIGSTOP) }
+// pauseTimeout is how long a process may take to stop; a busy machine needs a moment.
+const pauseTimeout = 10 * time.Second
+
+// Pause stops it with SIGSTOP and returns when it has stopped: its sockets stay open
+// and nobody answers.
+func (p *Process) Pause() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
+	defer cancel()
+	return Poll(ctx, time.Millisecond, p.command.Name+" to stop", func(context.Context) error { return stopped(p.PID()) })
+}
 
 // Resume ends a Pause.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
