@@ -93,14 +93,11 @@ func (l *Ledger) decideHeld(n Needs, granted, releasing []Entry) Decision {
 	d := Decision{Action: Keep, Entry: keep, Surplus: slices.DeleteFunc(slices.Clone(granted), func(e Entry) bool { return e.Name == keep.Name })}
 	holder, _ := keep.Holder(n.Ref)
 	if !slices.Equal(holder.Ports, n.Ports) {
-		switch p := l.checkPorts(n, keep, len(n.Ports)-len(holder.Ports)); {
-		case p == nil:
-			d.Action, d.Entry = Change, keep.With(n.Ref, n.Ports)
-		default:
-			// What it no longer needs goes all the same.
-			if kept := intersect(holder.Ports, n.Ports); len(kept) < len(holder.Ports) {
-				d.Action, d.Entry = Change, keep.With(n.Ref, kept)
-			}
+		ports, p := l.portsOn(n, keep, holder.Ports)
+		if !slices.Equal(ports, holder.Ports) {
+			d.Action, d.Entry = Change, keep.With(n.Ref, ports)
+		}
+		if p != nil {
 			note = p
 		}
 	}
@@ -112,6 +109,21 @@ func (l *Ledger) decideHeld(n Needs, granted, releasing []Entry) Decision {
 		d.Reason, d.Message = note.reason, note.message
 	}
 	return d
+}
+
+// portsOn returns which of its ports n gets on e, of which it has some already, and why not all. What
+// others hold costs those ports alone. Where the quota is too small it keeps what it has and still needs.
+func (l *Ledger) portsOn(n Needs, e Entry, has []Port) ([]Port, *problem) {
+	note := l.checkPorts(n, e, 0)
+	for _, h := range e.Holders {
+		if h.Ref != n.Ref {
+			n.Ports = slices.DeleteFunc(slices.Clone(n.Ports), func(p Port) bool { return slices.Contains(h.Ports, p) })
+		}
+	}
+	if p := l.checkPorts(n, e, len(n.Ports)-len(has)); p != nil {
+		return intersect(has, n.Ports), p
+	}
+	return n.Ports, note
 }
 
 func intersect(a, b []Port) []Port {

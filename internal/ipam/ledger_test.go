@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -271,6 +272,44 @@ func TestAnotherWishMovesAnAddress(t *testing.T) {
 	n.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	if d := l.Decide(n); d.Action != Keep || d.Reason != clusterv1.ReasonAddressInUse || d.Entry.Name != moved.Entry.Name {
 		t.Errorf("a wish that can't be had: %+v", d)
+	}
+}
+
+func TestAHolderGetsThePortsThatNobodyElseHas(t *testing.T) {
+	for name, c := range map[string]struct {
+		quota  int
+		ports  []int32
+		want   string
+		reason string
+	}{
+		"all free":            {Unbounded, []int32{80, 8080}, "TCP/80 TCP/8080", ""},
+		"one taken":           {Unbounded, []int32{80, 443, 8080}, "TCP/80 TCP/8080", clusterv1.ReasonPortInUse},
+		"all taken":           {Unbounded, []int32{443}, "", clusterv1.ReasonPortInUse},
+		"no quota":            {2, []int32{80, 8080}, "TCP/80", clusterv1.ReasonQuotaExceeded},
+		"one taken, no quota": {2, []int32{80, 443, 8080}, "TCP/80", clusterv1.ReasonQuotaExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := New()
+			l.SetPools([]Pool{pool(t, "public", 1, "192.0.2.0/29")})
+			do(l, l.Decide(needs("a", "x", 80)))
+			other := needs("a", "y", 443)
+			other.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.0")}
+			do(l, l.Decide(other))
+			n := needs("a", "x", c.ports...)
+			n.Owner.Quota.Ports = c.quota
+			d := do(l, l.Decide(n))
+			h, _ := d.Entry.Holder(n.Ref)
+			var got []string
+			for _, p := range h.Ports {
+				got = append(got, p.String())
+			}
+			if text := strings.Join(got, " "); text != c.want || d.Reason != c.reason {
+				t.Errorf("got %q and reason %q (%s), want %q and %q", text, d.Reason, d.Message, c.want, c.reason)
+			}
+			if again := l.Decide(n); again.Action != Keep || again.Reason != c.reason {
+				t.Errorf("decided again, it is %+v", again)
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -123,13 +124,16 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 // proofless is a rung that isn't proven.
 type proofless struct{ reason, message string }
 
-// portStatuses says what became of each port: refused by the spec, or by a proxy.
+// portStatuses says what became of each port: refused by the spec, by the ledger, or by a proxy.
 func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 	var out []clusterv1.PortStatus
+	holder, holds := f.grant.Entry.Holder(ipam.Ref{Namespace: f.lb.Namespace, Name: f.lb.Name})
 	for _, p := range ports {
 		s := clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}
 		if refusal, ok := build.Refusal(f.problems, p); ok {
 			s.Error, s.Message = refusal.Reason, sentence(refusal.Message)
+		} else if holds && f.grant.Reason != "" && !slices.Contains(holder.Ports, ipam.Port{Protocol: string(s.Protocol), Number: s.Port}) {
+			s.Error, s.Message = f.grant.Reason, sentence(f.grant.Message)
 		} else {
 			for _, x := range f.programmed.Problems {
 				if x.Port == 0 || x.Port == p.Port && x.Protocol == string(s.Protocol) {

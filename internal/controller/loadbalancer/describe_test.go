@@ -48,6 +48,20 @@ func noGrant(f *facts) {
 	f.grant = ledger.Grant{Reason: clusterv1.ReasonPoolExhausted, Message: "The pool is empty: extend it."}
 }
 
+// granted are the ports that the ledger gave; the others wait.
+func granted(ports ...int32) func(*facts) {
+	return func(f *facts) {
+		h := ipam.Holder{Ref: ipam.Ref{Namespace: "prod", Name: "web"}}
+		for _, p := range ports {
+			h.Ports = append(h.Ports, ipam.Port{Protocol: "TCP", Number: p})
+		}
+		f.grant.Entry.Holders = []ipam.Holder{h}
+		if len(ports) < len(f.lb.Spec.Ports) {
+			f.grant.Reason, f.grant.Message = clusterv1.ReasonPortInUse, "It is held: use another."
+		}
+	}
+}
+
 // TestDescribe reads as: these facts make these conditions, and these errors of ports.
 func TestDescribe(t *testing.T) {
 	onWait := func(f *facts) {
@@ -72,6 +86,9 @@ func TestDescribe(t *testing.T) {
 		"suspended keeps its address":          {plain(problem(0, lb.Refused, clusterv1.ReasonSuspended)), "Accepted=False/Suspended AddressGranted=True/AddressGranted Programmed=False/Pending Ready=False/Suspended Degraded=False/AsExpected TCP/80=Suspended TCP/443=Suspended"},
 		"a comfort left out":                   {plain(problem(0, lb.ServedWithout, "NotSupported")), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotSupported"},
 		"no targets":                           {plain(func(f *facts) { f.groups = nil }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NoTargets"},
+		"all ports granted":                    {plain(granted(80, 443)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
+		"one port is another's":                {plain(granted(80)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/443=PortInUse"},
+		"every port is another's":              {plain(granted()), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NotServed Ready=False/NotServed Degraded=False/AsExpected TCP/80=PortInUse TCP/443=PortInUse"},
 		"a wish unfulfilled":                   {plain(func(f *facts) { f.grant.Reason, f.grant.Message = clusterv1.ReasonAddressInUse, "It is held." }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/AddressInUse"},
 	} {
 		t.Run(name, func(t *testing.T) {
