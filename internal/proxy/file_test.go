@@ -164,3 +164,34 @@ func TestFileIsWrittenAnewWhenItGrows(t *testing.T) {
 		t.Errorf("read %+v, %v", g, err)
 	}
 }
+
+// A proxy that was down when somebody fenced it must not serve its file, however long its first view takes.
+func TestAFenceIsHeededBeforeTheFirstView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w := newWorld(t, dir)
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.list(l, a, class())
+		settle(2 * time.Second)
+		w.stop()
+
+		w.hub.mu.Lock()
+		px := w.hub.proxies["edge-1"].DeepCopy()
+		px.Spec.Fenced = &v1alpha1.Fence{By: "me", Reason: "its address is another's by now"}
+		w.hub.put(px)
+		w.hub.mu.Unlock()
+		w.dp.program = nil
+		w.start(dir)
+		defer w.stop()
+		settle(5 * time.Second)
+		w.serves()
+		if _, err := ReadLastGood(dir, "edge-1"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("last-good file of a fenced proxy: %v", err)
+		}
+		w.list(l, a, class())
+		settle(20 * time.Millisecond)
+		if st := w.status(); len(st.Conditions) != 1 || st.Conditions[0].Reason != ReasonFenced {
+			t.Errorf("status at the first view: %+v", st)
+		}
+	})
+}

@@ -115,12 +115,12 @@ func (l *loop) turn(ctx context.Context) {
 		return
 	}
 	state := &served{FromHub: l.fromHub, Fence: own.Fence}
-	p := post{state: state, health: l.healthDirty}
+	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil)
+	p := post{state: state, health: l.healthDirty, urgent: turned, removal: turned}
 	if l.fromHub {
 		state.Versions = l.versions
 		p.changes, p.lazy = l.changes, len(l.changes) > 0
 	}
-	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil)
 	if l.state != nil {
 		state.Refused, state.Observation = l.state.Refused, l.state.Observation
 	}
@@ -139,8 +139,8 @@ func (l *loop) turn(ctx context.Context) {
 				l.builder.SetLastGood(&next)
 			}
 		}
-		p.urgent = turned || structural(&changes) || l.touches(&next) || !slices.Equal(state.Refused, l.state.Refused)
-		p.removal = turned || removes(&changes)
+		p.urgent = p.urgent || structural(&changes) || l.touches(&next) || !slices.Equal(state.Refused, l.state.Refused)
+		p.removal = p.removal || removes(&changes)
 		l.base, l.applied = base, &next
 		if all, changed := l.probes.update(&next); changed {
 			l.o.Checker.SetProbes(all)
@@ -194,6 +194,13 @@ func (l *loop) takeIn() {
 // choose returns the Program that should run, without health; nil: nothing is known yet.
 func (l *loop) choose(own ownState) *lb.Program {
 	switch {
+	case own.Fence != nil: // That is known before the first view is complete, and the file must not be served.
+		if l.state == nil || l.state.Fence == nil {
+			l.log.Error("proxy is fenced and serves nothing", "by", own.Fence.By, "reason", own.Fence.Reason)
+			l.filed = nil
+			return &lb.Program{}
+		}
+		return l.base
 	case !l.fromHub && l.late && l.filed != nil:
 		if l.base != l.filed {
 			l.log.Warn("hub is away; serving what the last-good file says")
@@ -201,12 +208,6 @@ func (l *loop) choose(own ownState) *lb.Program {
 		return l.filed
 	case !l.fromHub:
 		return nil
-	case own.Fence != nil:
-		if l.state == nil || l.state.Fence == nil {
-			l.log.Error("proxy is fenced and serves nothing", "by", own.Fence.By, "reason", own.Fence.Reason)
-			return &lb.Program{}
-		}
-		return l.base
 	}
 	if l.built == nil {
 		began := time.Now()

@@ -170,7 +170,7 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 // keepFile brings the last-good file up to date: at once and synced if
 // something was removed, since that will be reported.
 func (r *reporter) keepFile(now time.Time) (again time.Time, err error) {
-	if r.file == nil || r.state == nil || !r.state.FromHub {
+	if r.file == nil || r.state == nil || !r.state.FromHub && r.state.Fence == nil {
 		return time.Time{}, nil
 	}
 	if r.state.Fence != nil {
