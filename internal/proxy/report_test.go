@@ -277,3 +277,22 @@ func TestMoreThanFitsIsTruncatedButKeepsWhatIsWaitedFor(t *testing.T) {
 		t.Errorf("truncated %v, %d members, first %+v", c.Truncated, len(c.Members), c.Members[0])
 	}
 }
+
+func TestANamespaceIsHeldNoLongerThanItHasSomethingToSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		w.hub.forbid["shop"] = true
+		tg := targetGroup("shop", node(1, v1alpha1.TargetDraining))
+		w.list(class(), tg)
+		settle(2 * time.Second)
+		if held := w.status().Held; !slices.Equal(held, []string{"shop"}) {
+			t.Fatalf("held %v, wanted shop", held)
+		}
+		w.delete(tg)
+		settle(2 * time.Minute)
+		if held := w.status().Held; len(held) > 0 {
+			t.Errorf("held %v, with nothing to report there", held)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -64,14 +65,7 @@ func newReports(o Options, boot string) reports {
 	return reports{name: o.Name, boot: boot, have: map[string]*report{}, held: map[string]*hold{}, exceptions: newExceptions(o.Explain), reread: true}
 }
 
-func (s *reports) heldNames() []string {
-	names := make([]string, 0, len(s.held))
-	for ns := range s.held {
-		names = append(names, ns)
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *reports) heldNames() []string { return slices.Sorted(maps.Keys(s.held)) }
 
 // task is one report that is to be written.
 type task struct {
@@ -102,7 +96,7 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 	r.healthDirty = false
 	again = wantAgain
 	var tasks []*task
-	for _, ns := range namespaces(want, s.have) {
+	for _, ns := range s.namespaces(want) {
 		t, due := s.due(ns, want[ns], now)
 		if t != nil {
 			tasks = append(tasks, t)
@@ -124,18 +118,19 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 	return again, err
 }
 
-func namespaces(want map[string]*content, have map[string]*report) []string {
-	var out []string
+// namespaces are those in which something is wanted, stands, or could not be written.
+func (s *reports) namespaces(want map[string]*content) []string {
+	all := map[string]struct{}{}
 	for ns := range want {
-		out = append(out, ns)
+		all[ns] = struct{}{}
 	}
-	for ns := range have {
-		if want[ns] == nil {
-			out = append(out, ns)
-		}
+	for ns := range s.have {
+		all[ns] = struct{}{}
 	}
-	slices.Sort(out)
-	return out
+	for ns := range s.held {
+		all[ns] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // due says what is to be written now in a namespace, or when.
