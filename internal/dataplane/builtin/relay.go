@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -114,27 +116,45 @@ func (p *pump) run() (readErr, writeErr error) {
 			continue
 		}
 		full = 0
-		if err := p.splice(); err != nil {
-			return nil, err
+		if readErr, writeErr = p.splice(); readErr != nil || writeErr != nil {
+			return readErr, writeErr
 		}
 	}
 }
 
 // splice moves bytes within the kernel while they keep coming. The end of
-// from, and its errors, are left for run to find.
-func (p *pump) splice() error {
+// from is left for run to find.
+func (p *pump) splice() (readErr, writeErr error) {
 	defer p.from.SetReadDeadline(time.Time{})
 	for {
 		p.from.SetReadDeadline(time.Now().Add(spliceTime))
 		n, err := p.to.ReadFrom(&io.LimitedReader{R: p.from, N: spliceChunk})
 		p.moved()
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		if n < spliceChunk/8 {
-			return nil
+		switch {
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			if over(p.from) {
+				return err, nil
+			}
+			return nil, err
+		case n < spliceChunk/8:
+			return nil, nil
 		}
 	}
+}
+
+// over says that a connection was reset or given up: of an error of a splice
+// nobody can tell which side it is of, and the kernel tells of a reset only once.
+func over(c *net.TCPConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var info *unix.TCPInfo
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	return err != nil || failed != nil || info.State == unix.BPF_TCP_CLOSE
 }
 
 func (p *pump) moved() {

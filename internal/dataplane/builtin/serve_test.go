@@ -253,3 +253,36 @@ func TestIdleConnectionIsClosedAndABusyOneIsNot(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The kernel moves the bytes of a long upload by itself, and says of a reset only that something broke.
+func TestResetInTheMiddleOfALongUploadIsHandedOn(t *testing.T) {
+	p := start(t, Options{})
+	where, port := at("127.31.4.1", freePort(t, "127.31.4.1")), freePort(t, "127.31.4.2")
+	got := make(chan int64, 1)
+	ended := make(chan error, 1)
+	listenWith(t, "one", at("127.31.4.2", port), func(c net.Conn) {
+		fmt.Fprintln(c, "one")
+		n, err := io.CopyN(io.Discard, c, 4<<20)
+		got <- n
+		if err == nil {
+			_, err = io.Copy(io.Discard, c)
+		}
+		ended <- err
+	})
+	p.apply(service{name: "a", at: where, port: port, members: []lb.Member{memberAt("one", "127.31.4.2")}})
+	c := mustConnect(t, where)
+	if _, err := c.Write(make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	c.SetLinger(0)
+	c.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("member saw %v, wanted a reset", err)
+		}
+	case <-time.After(patience):
+		t.Error("member has heard nothing of the client's reset")
+	}
+}
