@@ -1,5 +1,6 @@
 // Command lint holds the tree to its import rules: what each folder may know
-// of. It prints each import that breaks one, and exits with 1.
+// of; and go.mod to that of hack/kube: what both require has one version. It
+// prints each breach, and exits with 1. It runs in the root of the repository.
 package main
 
 import (
@@ -83,10 +84,11 @@ func run(out io.Writer) error {
 			broken++
 		}
 	}
+	var errs []error
 	if broken > 0 {
-		return fmt.Errorf("%d imports break a rule; the rules are in hack/lint/main.go", broken)
+		errs = append(errs, fmt.Errorf("%d imports break a rule; the rules are in hack/lint/main.go", broken))
 	}
-	return nil
+	return errors.Join(append(errs, checkVersions(out))...)
 }
 
 // breaches names each import of p that breaks a rule.
