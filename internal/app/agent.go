@@ -42,7 +42,7 @@ type AgentOptions struct {
 // errNoHubNamespace says what to do.
 var errNoHubNamespace = errors.New("which namespace of the hub is this cluster's? Set --hub-namespace, or --tenant, or the namespace of the hub kubeconfig's context")
 
-// RunAgent runs until ctx ends, or leadership is lost, which is an error.
+// RunAgent runs until ctx ends.
 func RunAgent(ctx context.Context, o AgentOptions) error {
 	tenant, err := LoadConfig(o.Kubeconfig, o.Context, "agent")
 	if err != nil {

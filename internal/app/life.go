@@ -2,16 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -99,7 +95,7 @@ func (s *lives) run(ctx context.Context) error {
 		case err == nil || !led:
 			return err
 		}
-		s.Logger.Warn("no longer leading, starting anew", "error", err)
+		s.Logger.Warn("no longer leading, starting anew", "err", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -119,45 +115,24 @@ func hasLed(l *life) bool {
 
 // serve serves metrics and health of the present life until stop is called.
 func (s *lives) serve() (stop func(), err error) {
-	health := http.NewServeMux()
-	health.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	health.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if l := s.now.Load(); l == nil || !l.ready.Load() {
-			http.Error(w, "the caches are not complete yet", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	all := http.NewServeMux()
-	all.Handle("/", health)
-	all.Handle("/metrics", promhttp.HandlerFor(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+	health := healthMux(func() bool {
+		l := s.now.Load()
+		return l != nil && l.ready.Load()
+	}, "the caches are not complete yet")
+	all := withMetrics(health, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		if l := s.now.Load(); l != nil {
 			return l.metrics.Gather()
 		}
 		return nil, nil
-	}), promhttp.HandlerOpts{}))
-	var servers []*http.Server
-	stop = func() {
-		for _, server := range servers {
-			_ = server.Close() // what is open needs no answer any more
-		}
+	}))
+	stopAll, err := serveHTTP(s.MetricsAddress, all, s.Logger)
+	if err != nil || s.HealthAddress == s.MetricsAddress {
+		return stopAll, err
 	}
-	for address, handler := range map[string]http.Handler{s.MetricsAddress: all, s.HealthAddress: health} {
-		if address == "" {
-			continue
-		}
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			stop()
-			return nil, fmt.Errorf("serving metrics or health: %w", err)
-		}
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-		servers = append(servers, server)
-		go func() {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				s.Logger.Error("metrics and health are no longer served", "address", address, "error", err)
-			}
-		}()
+	stopHealth, err := serveHTTP(s.HealthAddress, health, s.Logger)
+	if err != nil {
+		stopAll()
+		return nil, err
 	}
-	return stop, nil
+	return func() { stopAll(); stopHealth() }, nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"time"
 
 	"fairlead.dev/fairlead/internal/build"
@@ -16,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/version"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 )
@@ -87,7 +84,7 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 		Logger: log, Metrics: proxy.NewMetrics(registry),
 	})
 
-	stop, err := serveMetrics(o.MetricsAddress, registry, p.Ready, log)
+	stop, err := serveHTTP(o.MetricsAddress, withMetrics(healthMux(p.Ready, "nothing is applied yet"), registry), log)
 	if err != nil {
 		return err
 	}
@@ -110,34 +107,4 @@ func raiseFileLimit(log *slog.Logger) {
 		}
 	}
 	log.Debug("limit of open files", "files", limit.Cur)
-}
-
-// serveMetrics serves /metrics, /healthz (the process is there) and /readyz
-// (ready says so) at address; empty: nowhere.
-func serveMetrics(address string, registry *prometheus.Registry, ready func() bool, log *slog.Logger) (stop func(), err error) {
-	if address == "" {
-		return func() {}, nil
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("serving metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			http.Error(w, "nothing is applied yet", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are no longer served", "err", err)
-		}
-	}()
-	log.Info("metrics are served", "address", l.Addr().String())
-	return func() { s.Close() }, nil
 }
