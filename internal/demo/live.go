@@ -129,7 +129,7 @@ func (v *view) look(ctx context.Context) ([]string, error) {
 	for _, c := range v.generator.Counts() {
 		counts[c.Service] = append(counts[c.Service], c)
 	}
-	rows := []string{fmt.Sprintf("%-24s %-12s %-8s %-10s %s", "SERVICE", "ADDRESS", "MEMBERS", "REQUESTS/S", "FAILED BY PROXY (all)")}
+	rows := []string{fmt.Sprintf("%-24s %-12s %-8s %-10s %s", "SERVICE", "ADDRESS", "MEMBERS", "REQUESTS/S", "FAILED SO FAR, BY PROXY")}
 	seen := map[servedPort]bool{}
 	for _, b := range balancers.Items {
 		name := b.Name

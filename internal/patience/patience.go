@@ -89,7 +89,7 @@ func unreachable(err error) bool {
 // unready tells what a server answers that does not know its roles yet, or not all its kinds.
 func unready(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
 	}
 	return false
