@@ -8,6 +8,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // defaults knows the class of Services that name none, so that the manager need not write it.
@@ -21,17 +22,8 @@ type defaults struct {
 
 // Start fills the cache until ctx ends.
 func (d *defaults) Start(ctx context.Context) error {
-	for _, o := range []struct{ get func() error }{
-		{func() error {
-			_, err := d.hub.GetInformer(ctx, &v1alpha1.Tenant{}, cache.BlockUntilSynced(false))
-			return err
-		}},
-		{func() error {
-			_, err := d.hub.GetInformer(ctx, &v1alpha1.LoadBalancerClass{}, cache.BlockUntilSynced(false))
-			return err
-		}},
-	} {
-		if err := o.get(); err != nil {
+	for _, kind := range []client.Object{&v1alpha1.Tenant{}, &v1alpha1.LoadBalancerClass{}} {
+		if _, err := d.hub.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watching classes: %w", err)
 		}
 	}

@@ -113,5 +113,5 @@ func (r *recorder) write(ctx context.Context, e *eventsv1.Event) {
 
 func (r *recorder) drop(e *eventsv1.Event, err error) {
 	r.metrics.eventsDropped.Inc()
-	r.log.Warn("event not written", "namespace", e.Namespace, "service", e.Regarding.Name, "reason", e.Reason, "error", err)
+	r.log.Warn("event not written", "namespace", e.Namespace, "service", e.Regarding.Name, "reason", e.Reason, "err", err)
 }

@@ -35,7 +35,7 @@ func (l *lease) Start(ctx context.Context) error {
 	for {
 		wait := leasePeriod
 		if err := l.renew(ctx, &clusterUID); err != nil {
-			l.log.Warn("lease not renewed", "namespace", l.namespace, "error", err)
+			l.log.Warn("lease not renewed", "namespace", l.namespace, "err", err)
 			wait = leaseRetry
 		}
 		t := time.NewTimer(wait)

@@ -1,11 +1,11 @@
 package agent
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -18,7 +18,6 @@ const unseen = 10 * time.Second
 type memory[W any] struct {
 	mu    sync.Mutex
 	items map[types.NamespacedName]written[W]
-	now   func() time.Time
 }
 
 type written[W any] struct {
@@ -28,14 +27,14 @@ type written[W any] struct {
 }
 
 func newMemory[W any]() *memory[W] {
-	return &memory[W]{items: map[types.NamespacedName]written[W]{}, now: time.Now}
+	return &memory[W]{items: map[types.NamespacedName]written[W]{}}
 }
 
 // wrote remembers that what was written to key, as the resource version that the answer had.
 func (m *memory[W]) wrote(key types.NamespacedName, what W, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.items[key] = written[W]{what, version, m.now()}
+	m.items[key] = written[W]{what, version, time.Now()}
 }
 
 // pending returns what was written to key and isn't in the cache yet; cached is what is
@@ -47,7 +46,7 @@ func (m *memory[W]) pending(key types.NamespacedName, cached client.Object) (wha
 	if !ok {
 		return what, 0, false
 	}
-	wait = unseen - m.now().Sub(w.at)
+	wait = unseen - time.Since(w.at)
 	if wait <= 0 || cached != nil && !older(cached.GetResourceVersion(), w.version) {
 		delete(m.items, key)
 		return what, 0, false
@@ -61,10 +60,9 @@ func (m *memory[W]) forget(key types.NamespacedName) {
 	delete(m.items, key)
 }
 
-// older tells whether resource version a comes before b. They are numbers since Kubernetes
-// 1.35; what is none is not older, which costs at most one write more.
+// older tells whether resource version a comes before b. What is no version is not older,
+// which costs at most one write more.
 func older(a, b string) bool {
-	x, errA := strconv.ParseUint(a, 10, 64)
-	y, errB := strconv.ParseUint(b, 10, 64)
-	return errA == nil && errB == nil && x < y
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c < 0
 }

@@ -103,6 +103,7 @@ func TestHubProblem(t *testing.T) {
 		{"what can't become true is told at once", apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("LoadBalancer").GroupKind(), "x", nil), 0, clusterv1.ReasonInvalid, true},
 		{"an API server that just came back", apierrors.NewForbidden(resource, "x", nil), time.Second, service.ReasonHubRefuses, false},
 		{"no rights", apierrors.NewForbidden(resource, "x", nil), tellAfter, service.ReasonHubRefuses, true},
+		{"no credentials that it knows", apierrors.NewUnauthorized("x"), tellAfter, service.ReasonHubRefuses, true},
 		{"away for a moment", errors.New("refused"), time.Second, service.ReasonHubUnreachable, false},
 		{"away", errors.New("refused"), tellAfter, service.ReasonHubUnreachable, true},
 	} {

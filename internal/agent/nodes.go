@@ -54,7 +54,7 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	// What was written and isn't in the cache yet counts.
 	result := reconcile.Result{}
 	specs := map[int]v1alpha1.TargetGroupSpec{}
-	for index := range maxIndex(have, len(targets)) {
+	for index := range indices(have, len(targets)) {
 		var cached client.Object
 		if g := groups[index]; g != nil {
 			cached = g
@@ -85,12 +85,16 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return result, errors.Join(errs...)
 }
 
-func maxIndex(have map[int][]v1alpha1.Target, targets int) int {
-	most := targets/2 + 1 // more groups than that were never filled
-	for index := range have {
-		most = max(most, index+1)
+// indices are those of the groups that are there, and of all that a write may be on its way to.
+func indices(have map[int][]v1alpha1.Target, targets int) map[int]struct{} {
+	out := map[int]struct{}{}
+	for index := range targets/2 + 1 { // more groups than that were never filled
+		out[index] = struct{}{}
 	}
-	return most
+	for index := range have {
+		out[index] = struct{}{}
+	}
+	return out
 }
 
 func (r *nodes) key(index int) types.NamespacedName {

@@ -46,7 +46,7 @@ func (r *retrying) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	wait := r.wait(req)
-	r.log.Warn("failed, will be tried again", "what", r.about, "key", req.NamespacedName, "wait", wait, "error", err)
+	r.log.Warn("failed, will be tried again", "what", r.about, "key", req.NamespacedName, "wait", wait, "err", err)
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 

@@ -152,6 +152,8 @@ func hubProblem(err error, failing time.Duration) (p service.Problem, tell bool)
 		return p, true
 	case apierrors.IsForbidden(err):
 		p.Outside, p.Reason, p.Message = true, service.ReasonHubRefuses, "the hub doesn't let the agent write: ask the hub's operator ("+err.Error()+")"
+	case apierrors.IsUnauthorized(err):
+		p.Outside, p.Reason, p.Message = true, service.ReasonHubRefuses, "the hub doesn't accept the agent's credentials: ask the hub's operator for new ones and start the agent with them"
 	default:
 		p.Outside, p.Reason, p.Message = true, service.ReasonHubUnreachable, "the agent can't write to the hub: ask the hub's operator, it goes on by itself"
 	}
