@@ -97,6 +97,11 @@ func ValidateTargetGroup(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) []lb.
 	return readTargetGroup(g, reachOf(tenant)).problems
 }
 
+// Sendable returns how many targets of a TargetGroup may be sent to; it judges as ValidateTargetGroup does.
+func Sendable(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) int {
+	return len(readTargetGroup(g, reachOf(tenant)).members)
+}
+
 func readTargetGroup(g *v1alpha1.TargetGroup, r reach) *targetGroup {
 	f := &findings{object: lb.ObjectRef{Kind: lb.KindTargetGroup, Namespace: g.Namespace, Name: g.Name}}
 	f.healthCheck("spec.healthCheck", g.Spec.HealthCheck)

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -204,4 +205,14 @@ func targets(h *hub) {
 	wait(h, g, "not allowed", func(g *v1alpha1.TargetGroup) error {
 		return condition(g.Status.Conditions, "Accepted=False/TargetNotAllowed")
 	})
+	h.change(g, func(o client.Object) { o.(*v1alpha1.TargetGroup).Spec.Targets[1].Addresses = []string{"192.168.0.2"} })
+	h.waitFor(l, "Degraded=True/TargetNotAllowed")
+	wait(h, g, "none allowed", func(g *v1alpha1.TargetGroup) error {
+		if !strings.HasPrefix(g.Status.Members, "0/") {
+			return fmt.Errorf("%s targets are active", g.Status.Members)
+		}
+		return nil
+	})
+	h.change(g, func(o client.Object) { o.(*v1alpha1.TargetGroup).Spec.Targets[1].Addresses = []string{"10.0.0.2"} })
+	h.waitFor(l, "Degraded=False")
 }

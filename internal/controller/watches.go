@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,23 @@ var content = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 // membership lets through what changes which objects a selector finds.
 var membership = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+}}
+
+// acceptance lets through what changes a TargetGroup's membership or what was said of its targets.
+var acceptance = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.TargetGroup)
+	after, ok2 := e.ObjectNew.(*v1alpha1.TargetGroup)
+	if !ok || !ok2 || membership.Update(e) {
+		return true
+	}
+	said := func(g *v1alpha1.TargetGroup) metav1.Condition {
+		if c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionAccepted); c != nil {
+			return metav1.Condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
+		}
+		return metav1.Condition{Status: metav1.ConditionTrue}
+	}
+	a, b := said(before), said(after)
+	return a != b && (a.Status == metav1.ConditionFalse || b.Status == metav1.ConditionFalse)
 }}
 
 // presence lets through creation and deletion.
@@ -77,7 +95,7 @@ func (w *wiring) addLoadBalancers() error {
 	}
 	if err := w.watches(c,
 		watch{of: &clusterv1.LoadBalancer{}},
-		watch{&v1alpha1.TargetGroup{}, w.selecting, membership},
+		watch{&v1alpha1.TargetGroup{}, w.selecting, acceptance},
 		watch{&v1alpha1.LoadBalancerClass{}, w.ofClass, content},
 		watch{&v1alpha1.Tenant{}, func(ctx context.Context, o client.Object) []reconcile.Request {
 			if t, ok := o.(*v1alpha1.Tenant); ok {

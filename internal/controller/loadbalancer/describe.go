@@ -27,7 +27,8 @@ type facts struct {
 	programmed proof.Programmed
 	selector   string
 	targetKind string
-	groups     []string // selected TargetGroups, sorted
+	groups     []string   // selected TargetGroups, sorted
+	barren     *proofless // none of their targets may be sent to; nil: one may
 }
 
 // refusedAll is why no port can be served at all; false: some can.
@@ -180,6 +181,8 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return f.grant.Reason, f.grant.Message
 	case len(f.groups) == 0:
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
+	case f.barren != nil:
+		return f.barren.reason, f.barren.message
 	}
 	var fields []string
 	first := ""

@@ -89,6 +89,7 @@ func TestDescribe(t *testing.T) {
 		"all ports granted":                    {plain(granted(80, 443)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
 		"one port is another's":                {plain(granted(80)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/443=PortInUse"},
 		"every port is another's":              {plain(granted()), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NotServed Ready=False/NotServed Degraded=False/AsExpected TCP/80=PortInUse TCP/443=PortInUse"},
+		"no target allowed":                    {plain(func(f *facts) { f.barren = &proofless{clusterv1.ReasonTargetNotAllowed, "no target: mend it"} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/TargetNotAllowed"},
 		"a wish unfulfilled":                   {plain(func(f *facts) { f.grant.Reason, f.grant.Message = clusterv1.ReasonAddressInUse, "It is held." }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/AddressInUse"},
 	} {
 		t.Run(name, func(t *testing.T) {

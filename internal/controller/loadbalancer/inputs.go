@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -136,12 +137,33 @@ func (r *Reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer, in 
 	if err != nil {
 		return err
 	}
+	f.barren = barren(groups, in.tenant)
 	for i := range groups {
 		f.groups = append(f.groups, groups[i].Name)
 		in.targetGroups = max(in.targetGroups, r.Versions.Of(&groups[i]))
 	}
 	slices.Sort(f.groups)
 	return nil
+}
+
+// barren is why no target of the groups may be sent to, where their specs are to blame; nil: one may, or
+// there is none yet. A group that was accepted isn't read again: there are many LoadBalancers to a group.
+func barren(groups []v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) *proofless {
+	var first *proofless
+	for i := range groups {
+		g := &groups[i]
+		if len(g.Spec.Targets) == 0 {
+			continue
+		}
+		c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionAccepted)
+		if c == nil || c.Status != metav1.ConditionFalse || build.Sendable(g, tenant) > 0 {
+			return nil
+		}
+		if first == nil {
+			first = &proofless{c.Reason, fmt.Sprintf("no target may be sent to: TargetGroup %s: %s", g.Name, c.Message)}
+		}
+	}
+	return first
 }
 
 // selected returns the TargetGroups that a LoadBalancer selects; they are shared with the cache.

@@ -59,11 +59,13 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 		}
 	}
 	slices.SortFunc(s.Targets, func(a, b v1alpha1.MemberStatus) int { return cmp.Compare(a.Name, b.Name) })
-	s.Members = fmt.Sprintf("%d/%d", len(f.group.Spec.Targets)-len(s.Targets), len(f.group.Spec.Targets))
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: f.group.Generation})
 	}
+	active := len(f.group.Spec.Targets) - len(s.Targets)
 	if problems := build.ValidateTargetGroup(f.group, f.tenant); len(problems) > 0 {
+		// Nobody can say that of targets that are left out.
+		active = min(active, build.Sendable(f.group, f.tenant))
 		var lines []string
 		for i, p := range problems {
 			if i == 5 {
@@ -76,6 +78,7 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 	} else {
 		set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, clusterv1.ReasonAccepted, "")
 	}
+	s.Members = fmt.Sprintf("%d/%d", active, len(f.group.Spec.Targets))
 	if len(sick) > 0 {
 		slices.Sort(sick)
 		set(v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonMembersUnhealthy, cut("These fail their check: "+strings.Join(sick, ", ")+"."))
