@@ -204,7 +204,7 @@ func draining(s *served, in func(string) *content) {
 				}
 				c.Members = append(c.Members, m)
 			}
-			own := servedAddress(t)
+			own := t.ServedAddress()
 			listed := false
 			for k, n := range open {
 				if k.UID == t.UID {
@@ -217,19 +217,6 @@ func draining(s *served, in func(string) *content) {
 			}
 		}
 	}
-}
-
-// servedAddress is the one of a target's addresses that connections go to: its first IPv4 address, else its first.
-func servedAddress(t v1alpha1.Target) string {
-	for _, a := range t.Addresses {
-		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
-			return a
-		}
-	}
-	if len(t.Addresses) > 0 {
-		return t.Addresses[0]
-	}
-	return ""
 }
 
 // releasing names each address that is to be released, in each holder's

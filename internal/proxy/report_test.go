@@ -296,3 +296,21 @@ func TestANamespaceIsHeldNoLongerThanItHasSomethingToSay(t *testing.T) {
 		}
 	})
 }
+
+// An IPv4 address in IPv6's dress is the same address: with open connections it is not gone.
+func TestAMappedAddressIsNotGoneWhileItsConnectionsAreOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		tg := targetGroup("shop", node(1, v1alpha1.TargetDraining))
+		tg.Spec.Targets[0].Addresses = []string{"2001:db8::1", "::ffff:10.0.0.1"}
+		w.dp.observe(dataplane.Observation{Draining: map[lb.TenantID]map[lb.MemberKey]int64{"shop": {memberKey(1): 4}}})
+		w.list(l, a, class(), tg)
+		settle(time.Second)
+		w.reports("shop", "n1 Draining 4")
+		if m := w.report("shop").Members; len(m) != 1 || m[0].Address != "10.0.0.1" {
+			t.Errorf("members %+v", m)
+		}
+	})
+}

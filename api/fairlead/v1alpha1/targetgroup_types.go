@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"net/netip"
+
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -136,4 +138,18 @@ type TargetGroupList struct {
 func (g *TargetGroup) Drains(i int) bool {
 	_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
 	return disabled || g.DeletionTimestamp != nil || g.Spec.Targets[i].State == TargetDraining
+}
+
+// ServedAddress is the one of a target's addresses that connections go to, and that
+// proxies report it by: its first IPv4 address, however it is written; else its first; "" if it has none.
+func (t *Target) ServedAddress() string {
+	for _, a := range t.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && ip.Zone() == "" && ip.Unmap().Is4() {
+			return ip.Unmap().String()
+		}
+	}
+	if len(t.Addresses) > 0 {
+		return t.Addresses[0]
+	}
+	return ""
 }

@@ -3,7 +3,6 @@ package targetgroup
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -92,7 +91,7 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 func member(f facts, i int) v1alpha1.MemberStatus {
 	t := &f.group.Spec.Targets[i]
 	m := v1alpha1.MemberStatus{Name: t.Name, UID: t.UID}
-	address := servedAddress(t)
+	address := t.ServedAddress()
 	if f.group.Drains(i) {
 		removal := proof.Removal{Namespace: f.group.Namespace, GroupUID: string(f.group.UID), TargetUID: t.UID, Address: address, Version: f.version}
 		m.State = drained
@@ -155,19 +154,6 @@ func entries(p *proof.Proxy, g *v1alpha1.TargetGroup, t *v1alpha1.Target) []v1al
 		}
 	}
 	return out
-}
-
-// servedAddress is the one of a target's addresses that connections go to: its first IPv4 address, else its first.
-func servedAddress(t *v1alpha1.Target) string {
-	for _, a := range t.Addresses {
-		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
-			return a
-		}
-	}
-	if len(t.Addresses) > 0 {
-		return t.Addresses[0]
-	}
-	return ""
 }
 
 func cut(s string) string {
