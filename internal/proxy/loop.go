@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -40,8 +41,8 @@ type loop struct {
 	// built is what the hub's objects make, while nothing changed since.
 	built    *lb.Program
 	versions Versions
-	// changes and since were taken from the Inbox and not yet applied.
-	changes []Change
+	// changes and since were taken from the Inbox and not yet applied; of each object the last change counts.
+	changes map[changed]Change
 	since   time.Time
 
 	// base and applied are the Program of the last Apply without and with health.
@@ -55,8 +56,14 @@ type loop struct {
 	failures int
 }
 
+// changed names the object of a Change.
+type changed struct {
+	resource Resource
+	key      Key
+}
+
 func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready *atomic.Bool) *loop {
-	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool)}
+	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool), changes: map[changed]Change{}}
 	l.builder = o.NewBuilder()
 	if g != nil {
 		b := o.NewBuilder()
@@ -119,7 +126,7 @@ func (l *loop) turn(ctx context.Context) {
 	p := post{state: state, health: l.healthDirty, urgent: turned, removal: turned}
 	if l.fromHub {
 		state.Versions = l.versions
-		p.changes, p.lazy = l.changes, len(l.changes) > 0
+		p.changes, p.lazy = slices.Collect(maps.Values(l.changes)), len(l.changes) > 0
 	}
 	if l.state != nil {
 		state.Refused, state.Observation = l.state.Refused, l.state.Observation
@@ -157,7 +164,8 @@ func (l *loop) turn(ctx context.Context) {
 	state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
 	l.state, l.healthDirty, l.observeDirty = state, false, false
 	if l.fromHub {
-		l.changes, l.since = nil, time.Time{}
+		l.since = time.Time{}
+		clear(l.changes)
 	}
 	l.ready.Store(true)
 	l.box.put(p)
@@ -176,10 +184,10 @@ func (l *loop) takeIn() {
 			l.builder.Set(c.Object)
 		}
 		l.watched.note(c)
+		l.changes[changed{c.Resource, c.Key}] = c
 	}
 	if len(d.Changes) > 0 {
 		l.built = nil
-		l.changes = append(l.changes, d.Changes...)
 		if l.since.IsZero() {
 			l.since = d.Since
 		}

@@ -127,11 +127,13 @@ func (r *reporter) step(ctx context.Context) time.Time {
 func (r *reporter) take(p *post, now time.Time) {
 	r.state = p.state
 	r.healthDirty = r.healthDirty || p.health
-	if len(p.changes) > 0 && len(r.unfiled) == 0 {
-		r.unfiledSince = now
+	if r.file != nil {
+		if len(p.changes) > 0 && len(r.unfiled) == 0 {
+			r.unfiledSince = now
+		}
+		r.unfiled = append(r.unfiled, p.changes...)
+		r.removal = r.removal || p.removal
 	}
-	r.unfiled = append(r.unfiled, p.changes...)
-	r.removal = r.removal || p.removal
 	if p.state.FromHub {
 		r.status.want(p, now)
 	}
