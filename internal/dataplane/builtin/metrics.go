@@ -20,6 +20,8 @@ type metrics struct {
 	mu            sync.Mutex
 	targets       map[[2]string]*targetMetrics
 	loadBalancers map[[2]string]*loadBalancerMetrics
+	// tenants counts the loadBalancers of each.
+	tenants map[string]int
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -36,6 +38,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		listeners:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "fairlead_proxy_listeners", Help: "Listening sockets."}),
 		targets:         map[[2]string]*targetMetrics{},
 		loadBalancers:   map[[2]string]*loadBalancerMetrics{},
+		tenants:         map[string]int{},
 	}
 	if r != nil {
 		r.MustRegister(m.connects, m.accepted, m.retries, m.refusedClients, m.openConnections, m.acceptErrors, m.listeners)
@@ -95,17 +98,29 @@ func (m *metrics) loadBalancer(tenant lb.TenantID, name string) *loadBalancerMet
 	if l == nil {
 		l = &loadBalancerMetrics{of: m, key: key, accepted: m.accepted.WithLabelValues(key[0], key[1])}
 		m.loadBalancers[key] = l
+		m.tenants[key[0]]++
 	}
 	l.refs++
 	return l
 }
 
+// release is called when its frontends have no connection left, so that the
+// tenant's own series can go with its last LoadBalancer.
 func (l *loadBalancerMetrics) release() {
-	l.of.mu.Lock()
-	defer l.of.mu.Unlock()
+	m := l.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if l.refs--; l.refs > 0 {
 		return
 	}
-	delete(l.of.loadBalancers, l.key)
-	l.of.accepted.DeleteLabelValues(l.key[0], l.key[1])
+	delete(m.loadBalancers, l.key)
+	m.accepted.DeleteLabelValues(l.key[0], l.key[1])
+	if m.tenants[l.key[0]]--; m.tenants[l.key[0]] > 0 {
+		return
+	}
+	delete(m.tenants, l.key[0])
+	of := prometheus.Labels{"tenant": l.key[0]}
+	m.openConnections.Delete(of)
+	m.retries.Delete(of)
+	m.refusedClients.DeletePartialMatch(of)
 }

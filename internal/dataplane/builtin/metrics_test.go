@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/lb"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 func TestSeriesLiveAsLongAsWhatTheySpeakOf(t *testing.T) {
@@ -57,4 +59,36 @@ func series(t *testing.T, registry *prometheus.Registry) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+func TestATenantsSeriesGoWithItsLastLoadBalancer(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	p := start(t, Options{Registerer: registry})
+	where, port := at("127.0.0.1", freePort(t, "127.0.0.1")), freePort(t, "127.0.1.1")
+	web := service{name: "web", at: where, port: port, members: []lb.Member{memberAt("m1", "127.0.1.1"), memberAt("m2", "127.0.1.2")}}
+	p.apply(web)
+	for range 2 { // nobody listens there
+		if c, err := connect(where); err == nil {
+			c.Close()
+			t.Fatal("connected")
+		}
+	}
+	listen(t, "m1", at("127.0.1.1", port))
+	mustConnect(t, where).Close()
+	if got := strings.Join(series(t, registry), "\n"); !strings.Contains(got, "refused_clients_total") || !strings.Contains(got, "retries_total") {
+		t.Fatalf("series of a tenant in trouble:\n%s", got)
+	}
+	p.apply()
+	until(t, "no series names the tenant", func() bool {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.apply() // lets go of what was open before
+		return !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
+			return slices.ContainsFunc(f.Metric, func(m *dto.Metric) bool {
+				return slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == "tenant" })
+			})
+		})
+	})
 }
