@@ -21,7 +21,7 @@ agent in each tenant and two proxies, applies example Services and shows what ha
 
 With --check it runs its story instead and prints a line a step: ` + strings.Join(demo.Steps(), ", ") + `.
 
-It needs the kube binary, which "make bin/kube" builds.`,
+It needs the kube binary, which "make kube" builds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			self, err := os.Executable()
