@@ -1,7 +1,8 @@
 package main
 
 import (
-	"os"
+	"context"
+	"log/slog"
 
 	"fairlead.dev/fairlead/internal/app"
 	"github.com/spf13/cobra"
@@ -21,14 +22,10 @@ has none, unless --default=false. The annotation fairlead.dev/class chooses a cl
 
 Of several agents of one cluster one should work: give each --leader-elect. What is served needs no agent.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := app.NewLogger(os.Stderr, *log)
-			if err != nil {
-				return err
-			}
+		RunE: process(log, func(ctx context.Context, logger *slog.Logger) error {
 			o.Logger = logger
-			return app.RunAgent(cmd.Context(), o)
-		},
+			return app.RunAgent(ctx, o)
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the tenant cluster (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
@@ -42,9 +39,7 @@ Of several agents of one cluster one should work: give each --leader-elect. What
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
 	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
 	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several agents work, by a Lease in the tenant's namespace fairlead-system")
-	f.DurationVar(&o.LeaderElection.LeaseDuration, "leader-elect-lease-duration", o.LeaderElection.LeaseDuration, "how long an agent that is silent stays the one")
-	f.DurationVar(&o.LeaderElection.RenewDeadline, "leader-elect-renew-deadline", o.LeaderElection.RenewDeadline, "how long it tries to renew before it steps down")
-	f.DurationVar(&o.LeaderElection.RetryPeriod, "leader-elect-retry-period", o.LeaderElection.RetryPeriod, "time between two tries")
+	leaderElectionFlags(c, &o.LeaderElection)
 	if err := c.MarkFlagRequired("hub-kubeconfig"); err != nil {
 		panic(err) // no such flag
 	}

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"os"
+	"context"
+	"log/slog"
 	"strings"
 
 	"fairlead.dev/fairlead/internal/app"
@@ -19,14 +20,10 @@ func newManagerCommand(log *app.LogOptions) *cobra.Command {
 Several may run: one leads, by the Lease fairlead-manager in the namespace fairlead-system, which must exist. The others know
 as much and take over within seconds. Nothing that is served needs a manager; what is new waits for one.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := app.NewLogger(os.Stderr, *log)
-			if err != nil {
-				return err
-			}
+		RunE: process(log, func(ctx context.Context, logger *slog.Logger) error {
 			o.Logger = logger
-			return app.RunManager(cmd.Context(), o)
-		},
+			return app.RunManager(ctx, o)
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
@@ -34,9 +31,7 @@ as much and take over within seconds. Nothing that is served needs a manager; wh
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
 	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
 	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several managers lead")
-	f.DurationVar(&o.LeaderElection.LeaseDuration, "leader-elect-lease-duration", o.LeaderElection.LeaseDuration, "how long a leader that is silent stays one")
-	f.DurationVar(&o.LeaderElection.RenewDeadline, "leader-elect-renew-deadline", o.LeaderElection.RenewDeadline, "how long a leader tries to renew before it steps down")
-	f.DurationVar(&o.LeaderElection.RetryPeriod, "leader-elect-retry-period", o.LeaderElection.RetryPeriod, "time between two tries")
+	leaderElectionFlags(c, &o.LeaderElection)
 	f.StringSliceVar(&o.Controllers, "controllers", controller.All(), "which to run: "+strings.Join(controller.All(), ", "))
 	return c
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -19,14 +21,10 @@ of that name and reports there how far it has come. While the hub is away it ser
 
 It stops on SIGTERM: listeners are closed, and open connections may run on for --shutdown-timeout.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := app.NewLogger(os.Stderr, *log)
-			if err != nil {
-				return err
-			}
+		RunE: process(log, func(ctx context.Context, logger *slog.Logger) error {
 			o.Logger = logger
-			return app.RunProxy(cmd.Context(), o)
-		},
+			return app.RunProxy(ctx, o)
+		}),
 	}
 	host, _ := os.Hostname() // unknown: --name must be set
 	f := c.Flags()

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"fairlead.dev/fairlead/internal/app"
+	"github.com/spf13/cobra"
+)
+
+// process makes a command's RunE of what runs until its context ends, with a logger to stderr.
+func process(log *app.LogOptions, run func(context.Context, *slog.Logger) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		logger, err := app.NewLogger(os.Stderr, *log)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), logger)
+	}
+}
+
+// leaderElectionFlags adds the flags of a component of which several may run, but for --leader-elect itself.
+func leaderElectionFlags(c *cobra.Command, e *app.LeaderElection) {
+	f := c.Flags()
+	f.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", e.LeaseDuration, "how long a leader that is silent stays one")
+	f.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", e.RenewDeadline, "how long a leader tries to renew before it steps down")
+	f.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", e.RetryPeriod, "time between two tries")
+}
