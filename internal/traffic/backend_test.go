@@ -55,13 +55,14 @@ func newBackend(t *testing.T, who Identity) *backend {
 // close closes the listener and what the server knows of; held connections live on.
 func (b *backend) close() { _ = b.server.Close() }
 
-// cut ends the held connections.
-func (b *backend) cut() {
+// cut ends the held connections and returns how many there were.
+func (b *backend) cut() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.held {
 		_ = c.Close()
 	}
+	return len(b.held)
 }
 
 // forward is a load balancer without retry and without health checks: it
