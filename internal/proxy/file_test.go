@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestServedFromTheFileWhileTheHubIsAway(t *testing.T) {
@@ -194,4 +197,21 @@ func TestAFenceIsHeededBeforeTheFirstView(t *testing.T) {
 			t.Errorf("status at the first view: %+v", st)
 		}
 	})
+}
+
+func TestWhatIsAppliedAtTheVeryEndIsFiled(t *testing.T) {
+	dir := t.TempDir()
+	box := newMailbox()
+	r := newReporter(Options{
+		Name: "edge-1", Pool: "edge", StateDir: dir,
+		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	}, "boot", newOwn(), box)
+	l, _ := loadBalancer("shop", "web", "192.0.2.1")
+	box.put(post{state: &served{FromHub: true}, changes: []Change{{LoadBalancers, keyOf(l), l}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.run(ctx)
+	if g, err := ReadLastGood(dir, "edge-1"); err != nil || len(g.Objects[LoadBalancers]) != 1 {
+		t.Errorf("file %+v, %v", g, err)
+	}
 }

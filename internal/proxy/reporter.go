@@ -76,6 +76,9 @@ func (r *reporter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			if p := r.box.take(); p != nil {
+				r.take(p, time.Now())
+			}
 			r.keepFile(time.Now().Add(additionsWithin))
 			if r.file != nil {
 				r.file.close()
