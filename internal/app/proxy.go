@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/build"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 )
 
@@ -36,11 +38,8 @@ type ProxyOptions struct {
 func RunProxy(ctx context.Context, o ProxyOptions) error {
 	log := o.Logger
 	klog.SetSlogLogger(log)
-	switch {
-	case o.Name == "" || len(o.Name) > 63:
-		return fmt.Errorf("--name %q: must have 1 to 63 characters", o.Name)
-	case o.Pool == "":
-		return errors.New("--pool: must be set")
+	if err := o.check(); err != nil {
+		return err
 	}
 	raiseFileLimit(log)
 	scheme, err := Scheme()
@@ -90,6 +89,21 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	}
 	defer stop()
 	return p.Run(ctx)
+}
+
+// check judges what is not judged where it is used. The name is that of an object, and of a file.
+func (o *ProxyOptions) check() error {
+	wrong := validation.IsDNS1123Subdomain(o.Name)
+	if len(o.Name) > 63 {
+		wrong = []string{"must have at most 63 characters"}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("--name %q: %s", o.Name, strings.Join(wrong, "; "))
+	}
+	if o.Pool == "" {
+		return errors.New("--pool: must be set")
+	}
+	return nil
 }
 
 // raiseFileLimit makes room for many connections: two files each.
