@@ -168,11 +168,27 @@ func (f *Fleet) notify() {
 func (f *Fleet) SetProxy(p *v1alpha1.Proxy) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if old := f.proxies[p.Name]; old != nil && old.Spec.Pool != p.Spec.Pool {
+	old := f.proxies[p.Name]
+	if old != nil && old.Spec.Pool != p.Spec.Pool {
 		f.touch(old.Spec.Pool)
+	}
+	if old == nil || old.Status.Boot != p.Status.Boot {
+		f.recount(p.Name)
 	}
 	f.proxies[p.Name] = p
 	f.touch(p.Spec.Pool)
+}
+
+// recount notes whom a proxy's reports concern: they begin or end to count; f.mu is held.
+func (f *Fleet) recount(proxy string) {
+	for namespace, r := range f.reports[proxy] {
+		for _, x := range r.Refused {
+			f.change.LoadBalancers[types.NamespacedName{Namespace: namespace, Name: x.LoadBalancer}] = struct{}{}
+		}
+		for _, m := range r.Members {
+			f.change.TargetGroups[types.NamespacedName{Namespace: namespace, Name: m.TargetGroup}] = struct{}{}
+		}
+	}
 }
 
 // DeleteProxy forgets a Proxy.
@@ -181,6 +197,7 @@ func (f *Fleet) DeleteProxy(p *v1alpha1.Proxy) {
 	defer f.mu.Unlock()
 	if old := f.proxies[p.Name]; old != nil && old.UID == p.UID {
 		delete(f.proxies, p.Name)
+		f.recount(p.Name)
 		f.touch(old.Spec.Pool)
 	}
 }

@@ -97,6 +97,30 @@ func TestChangeNamesWhoIsConcerned(t *testing.T) {
 	}
 }
 
+func TestReportsOfABootConcernAgainWhenTheBootIsKnown(t *testing.T) {
+	f := newFleet(nil)
+	next := proxyAt("", "5")
+	next.Status.Boot = "c"
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"its report comes before it does", func() { f.SetProxy(proxyAt("", "5")) }, 1},
+		{"nothing new", func() { f.SetProxy(proxyAt("", "6")) }, 0},
+		{"another boot: the report is void", func() { f.SetProxy(next) }, 1},
+		{"gone", func() { f.DeleteProxy(next) }, 1},
+	} {
+		if err := (reportStore{f}).Add(reportAt("1", "b", "web")); err != nil {
+			t.Fatal(err)
+		}
+		f.change = newChange()
+		if step.do(); len(f.change.LoadBalancers) != step.want {
+			t.Errorf("%s: %+v", step.name, f.change)
+		}
+	}
+}
+
 func TestLeaseRepeatsHowFarItsBootHasCome(t *testing.T) {
 	f := newFleet(nil)
 	f.SetProxy(proxyAt("", "5"))
