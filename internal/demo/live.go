@@ -18,6 +18,9 @@ import (
 // liveRate is the requests a second that each served port gets in the live view.
 const liveRate = 40
 
+// liveMost is how many ports get requests at the same time: more, and the live view is what the machine is busy with.
+const liveMost = 16
+
 // Run starts the fleet and the examples, tells a person what to try, and shows what
 // happens until ctx ends. It then removes all it made.
 func Run(ctx context.Context, o Options) error {
@@ -181,6 +184,9 @@ func unserved(b *clusterv1.LoadBalancer, port int32) string {
 // traffic sends requests to a port if nobody does yet, and says how they fare.
 func (v *view) traffic(key servedPort, counts []traffic.Count) string {
 	l := v.served[key]
+	if l == nil && len(v.served) >= liveMost {
+		return fmt.Sprintf("served; not tried, for %d others are", liveMost)
+	}
 	if l == nil {
 		s := traffic.Service{Name: key.String(), Rate: liveRate}
 		for _, p := range v.Proxies {
