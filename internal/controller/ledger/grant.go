@@ -41,6 +41,7 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 		k.mu.Lock()
 		k.serve() // who waits comes first
 		d := k.decide(n)
+		delete(k.lacking, n.Ref)
 		if d.Action == ipam.Wait {
 			k.waiters[n.Ref] = waiter{n, d.Reason, d.Message}
 			k.unlock()
@@ -48,6 +49,9 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 		}
 		delete(k.waiters, n.Ref)
 		k.reserve(d, n.Ref)
+		if d.Reason != "" {
+			k.lacking[n.Ref] = waiter{n, d.Reason, d.Message}
+		}
 		open := k.owed(n.Ref)
 		if _, ok := k.unwritten[d.Entry.Name]; ok && len(open) == 0 {
 			open = []string{d.Entry.Name} // another LoadBalancer on the same address is about to write it
@@ -106,6 +110,7 @@ func (k *Keeper) decide(n ipam.Needs) ipam.Decision {
 func (k *Keeper) Release(ctx context.Context, ref ipam.Ref) error {
 	k.mu.Lock()
 	delete(k.waiters, ref)
+	delete(k.lacking, ref)
 	names := k.owed(ref)
 	for _, e := range k.ledger.HeldBy(ref) {
 		if !slices.Contains(names, e.Name) {

@@ -50,8 +50,9 @@ type Keeper struct {
 	buried    map[types.UID]struct{} // deleted here; late news of them is old
 	unwritten map[string]owing       // entries that differ from their object
 	waiters   map[ipam.Ref]waiter
-	dirty     bool // waiters may have a chance
-	unsettled bool // one of them waits for proxies to apply what others gave up
+	lacking   map[ipam.Ref]waiter // hold an address, and not all that they want
+	dirty     bool                // waiters may have a chance
+	unsettled bool                // one of them waits for proxies to apply what others gave up
 	woken     []ipam.Ref
 	changed   map[string]struct{} // pools
 	changedNS map[string]struct{}
@@ -97,7 +98,7 @@ type waiter struct {
 func New(o Options) *Keeper {
 	return &Keeper{
 		Options: o, ledger: ipam.New(), objects: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]owing{},
-		waiters: map[ipam.Ref]waiter{}, changed: map[string]struct{}{}, changedNS: map[string]struct{}{},
+		waiters: map[ipam.Ref]waiter{}, lacking: map[ipam.Ref]waiter{}, changed: map[string]struct{}{}, changedNS: map[string]struct{}{},
 	}
 }
 
@@ -156,7 +157,7 @@ func (k *Keeper) note(e ipam.Entry) {
 
 // serve gives the waiters what they can have, oldest first.
 func (k *Keeper) serve() {
-	if !k.dirty || len(k.waiters) == 0 {
+	if !k.dirty || len(k.waiters)+len(k.lacking) == 0 {
 		k.dirty = false
 		return
 	}
@@ -177,6 +178,12 @@ func (k *Keeper) serve() {
 			k.reserve(d, w.Ref)
 			delete(k.waiters, w.Ref)
 			k.woken = append(k.woken, w.Ref)
+		}
+	}
+	for r, w := range k.lacking {
+		if d := k.ledger.Decide(w.Needs); d.Action != ipam.Keep || d.Reason != w.reason || d.Message != w.message {
+			delete(k.lacking, r)
+			k.woken = append(k.woken, r)
 		}
 	}
 }
@@ -225,6 +232,7 @@ func (k *Keeper) Leave(r ipam.Ref) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.waiters, r)
+	delete(k.lacking, r)
 }
 
 // Waiting names the LoadBalancers of a namespace that wait; all with an empty namespace.

@@ -223,6 +223,41 @@ func TestOldestWaiterIsServedFirst(t *testing.T) {
 }
 
 // TestLateNewsOfTheDead: an update that arrives after we deleted an Address doesn't bring it back.
+// TestWhoHoldsAnAddressHearsOfWhatElseItWants: a port or an address that another gave up.
+func TestWhoHoldsAnAddressHearsOfWhatElseItWants(t *testing.T) {
+	s := newStore(1, 0)
+	woken := map[ipam.Ref]int{}
+	k := newKeeper(t, s, func(r ipam.Ref) { woken[r]++ }, "192.0.2.0/30")
+	first, second := needsOf(0), needsOf(3)
+	second.Ports = []ipam.Port{{Protocol: "TCP", Number: 443}}
+	second.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.0")}
+	grant := func(n ipam.Needs, reason string, ports int) {
+		t.Helper()
+		g, err := k.Grant(t.Context(), n)
+		if err != nil || !g.Held || g.Reason != reason {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		if h, _ := g.Entry.Holder(n.Ref); len(h.Ports) != ports {
+			t.Fatalf("holds %v", h.Ports)
+		}
+	}
+	grant(first, "", 1)
+	grant(second, "", 1)
+	second.Ports = append(second.Ports, first.Ports...)
+	grant(second, clusterv1.ReasonPortInUse, 1)
+	grant(second, clusterv1.ReasonPortInUse, 1)
+	if woken[second.Ref] != 0 {
+		t.Errorf("woken %d times without news", woken[second.Ref])
+	}
+	if err := k.Release(t.Context(), first.Ref); err != nil {
+		t.Fatal(err)
+	}
+	if woken[second.Ref] != 1 {
+		t.Errorf("woken %d times by a port that was given up", woken[second.Ref])
+	}
+	grant(second, "", 2)
+}
+
 func TestLateNewsOfTheDead(t *testing.T) {
 	s := newStore(1, 0)
 	k := newKeeper(t, s, ignore, "192.0.2.0/32")
