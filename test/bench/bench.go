@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// workers create objects at the same time.
-	workers   = 16
+	// many clients create objects at the same time, where it is not one.
+	many      = 16
 	namespace = "default"
 	port      = 8080
 	// benchClass is ours; otherClass is nobody's here.
@@ -95,12 +95,12 @@ func service(name, class string) *v1.Service {
 	}
 }
 
-// forEach calls do for each name, workers at a time.
-func forEach(names []string, do func(string) error) error {
+// forEach calls do for each name, so many at a time.
+func forEach(names []string, clients int, do func(string) error) error {
 	work := make(chan string)
-	errs := make([]error, workers)
+	errs := make([]error, clients)
 	var all sync.WaitGroup
-	for i := range workers {
+	for i := range clients {
 		all.Go(func() {
 			for name := range work {
 				if err := do(name); err != nil && errs[i] == nil {
@@ -125,10 +125,10 @@ func names(prefix string, n int) []string {
 	return out
 }
 
-// createAll creates Services and returns how long that took.
-func (b *bench) createAll(ctx context.Context, names []string, class string) (time.Duration, error) {
+// createAll creates Services, by so many clients, and returns how long that took.
+func (b *bench) createAll(ctx context.Context, names []string, class string, clients int) (time.Duration, error) {
 	began := time.Now()
-	err := forEach(names, func(name string) error {
+	err := forEach(names, clients, func(name string) error {
 		if err := b.tenant.API.Create(ctx, service(name, class)); err != nil {
 			return fmt.Errorf("creating %s: %w", name, err)
 		}
@@ -141,7 +141,7 @@ func (b *bench) createAll(ctx context.Context, names []string, class string) (ti
 func (b *bench) deleteAll(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return forEach(names, func(name string) error {
+	return forEach(names, many, func(name string) error {
 		s := service(name, otherClass)
 		if err := b.tenant.API.Delete(ctx, s); err != nil {
 			return fmt.Errorf("deleting %s: %w", name, err)

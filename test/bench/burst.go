@@ -10,11 +10,25 @@ import (
 	"fairlead.dev/fairlead/internal/traffic"
 )
 
+// measureBursts measures a burst of many clients, which the machine's cores bound, and one
+// of a single client that makes one Service after the other, as kubectl does.
+func (b *bench) measureBursts(ctx context.Context) error {
+	for _, clients := range []int{1, many} {
+		if err := b.measureBurst(ctx, clients); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // measureBurst creates Services in one burst and waits until all answer through each
 // proxy; and creates as many that nobody here serves, before and after, for comparison.
-func (b *bench) measureBurst(ctx context.Context) error {
-	n := b.options.burst
-	before, cpuBefore, err := b.alone(ctx, "alone-a")
+func (b *bench) measureBurst(ctx context.Context, clients int) error {
+	n, name := b.options.burst, fmt.Sprintf("burst of %d by %d clients", b.options.burst, clients)
+	if clients == 1 {
+		name = fmt.Sprintf("burst of %d by one client", n)
+	}
+	before, cpuBefore, err := b.alone(ctx, "before", clients)
 	if err != nil {
 		return err
 	}
@@ -25,9 +39,9 @@ func (b *bench) measureBurst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done := b.startProfiles("burst")
+	done := b.startProfiles(fmt.Sprintf("burst-%d", clients))
 	cpuFrom, began := b.cpuNow(), time.Now()
-	s, err := b.serveAll(ctx, names("burst", n))
+	s, err := b.serveAll(ctx, names(fmt.Sprintf("burst-%d", clients), n), clients)
 	if err != nil {
 		return err
 	}
@@ -43,27 +57,27 @@ func (b *bench) measureBurst(ctx context.Context) error {
 	if err := b.settle(ctx, time.Second); err != nil {
 		return err
 	}
-	after, cpuAfter, err := b.alone(ctx, "alone-b")
+	after, cpuAfter, err := b.alone(ctx, "after", clients)
 	if err != nil {
 		return err
 	}
 	alone := (before + after) / 2
-	b.add(fmt.Sprintf("burst of %d: all answer through each proxy", n), "s", s.answered.Sub(began).Seconds(), 2*alone.Seconds(),
+	b.add(name+": all answer through each proxy", "s", s.answered.Sub(began).Seconds(), 2*alone.Seconds(),
 		fmt.Sprintf("twice creating %d alone: %.2f s before, %.2f s after", n, before.Seconds(), after.Seconds()))
-	b.add("burst: all are created", "s", s.created.Sub(began).Seconds(), 0, "")
-	b.add("burst: all have their address in their status", "s", s.published.Sub(began).Seconds(), 0, "")
-	b.add("burst: first requests after the status that failed", "", float64(s.failed), 0, "one request through each proxy, once the status has the address")
-	b.add("burst: writes a Service", "", float64(counted.total())/float64(n), 9, counted.per(n))
-	b.add("burst: CPU until all have their address", "s", cpuBurst.total().Seconds(), 0, cpuBurst.String())
-	b.add("alone: CPU, mean", "s", (cpuBefore.total()+cpuAfter.total()).Seconds()/2, 0, cpuAfter.String())
+	b.add(name+": all are created", "s", s.created.Sub(began).Seconds(), 0, "")
+	b.add(name+": all have their address in their status", "s", s.published.Sub(began).Seconds(), 0, "")
+	b.add(name+": first requests after the status that failed", "", float64(s.failed), 0, "one request through each proxy, once the status has the address")
+	b.add(name+": writes a Service", "", float64(counted.total())/float64(n), 9, counted.per(n))
+	b.add(name+": CPU until all have their address", "s", cpuBurst.total().Seconds(), 0, cpuBurst.String())
+	b.add(name+": CPU of creating them alone, mean", "s", (cpuBefore.total()+cpuAfter.total()).Seconds()/2, 0, cpuAfter.String())
 	return nil
 }
 
 // alone creates Services of a class that nobody here serves, and deletes them again.
-func (b *bench) alone(ctx context.Context, prefix string) (time.Duration, cpu, error) {
+func (b *bench) alone(ctx context.Context, prefix string, clients int) (time.Duration, cpu, error) {
 	all := names(prefix, b.options.burst)
 	from := b.cpuNow()
-	took, err := b.createAll(ctx, all, otherClass)
+	took, err := b.createAll(ctx, all, otherClass, clients)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -81,14 +95,14 @@ type served struct {
 
 // serveAll creates Services and waits until all are served. Each is asked from the moment that the
 // ledger grants its address.
-func (b *bench) serveAll(ctx context.Context, all []string) (served, error) {
+func (b *bench) serveAll(ctx context.Context, all []string, clients int) (served, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ends := make(chan served, len(all))
 	for _, name := range all {
 		go func() { ends <- b.serveOne(ctx, name) }()
 	}
-	_, err := b.createAll(ctx, all, benchClass)
+	_, err := b.createAll(ctx, all, benchClass, clients)
 	if err != nil {
 		return served{}, err
 	}
@@ -161,7 +175,7 @@ func (b *bench) answered(ctx context.Context, a netip.Addr) (time.Time, error) {
 // fill creates Services until enough are in place.
 func (b *bench) fill(ctx context.Context) error {
 	if n := b.options.inPlace - b.inPlace; n > 0 {
-		if _, err := b.serveAll(ctx, names("fill", n)); err != nil {
+		if _, err := b.serveAll(ctx, names("fill", n), many); err != nil {
 			return err
 		}
 		b.inPlace += n

@@ -85,7 +85,7 @@ func run(ctx context.Context, o options) (err error) {
 		doing string
 		do    func(context.Context) error
 	}{
-		{fmt.Sprintf("a burst of %d Services, and the same number alone before and after", o.burst), b.measureBurst},
+		{fmt.Sprintf("bursts of %d Services, and the same number alone before and after", o.burst), b.measureBursts},
 		{fmt.Sprintf("filling up to %d Services", o.inPlace), b.fill},
 		{fmt.Sprintf("one Service more, %d times, each beside an echo", o.singles), b.measureSingles},
 		{"a node's change", b.measureNode},

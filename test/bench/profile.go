@@ -10,27 +10,41 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"k8s.io/client-go/rest"
 )
 
 // profileSeconds is how much of a measurement is profiled, from its beginning.
 const profileSeconds = 6
 
-// startProfiles begins to take a CPU profile of each of our processes, if the user wants any. The
+// startProfiles begins to take a CPU profile of each of our processes and of the API servers, if the user wants any. The
 // function returned waits for them.
 func (b *bench) startProfiles(part string) func() error {
 	if b.options.profile == "" {
 		return func() error { return nil }
 	}
-	targets := map[string]netip.AddrPort{"manager": b.Manager.Debug, "agent": b.tenant.Agent.Debug}
+	type target struct {
+		client *http.Client
+		host   string
+	}
+	plain := func(a netip.AddrPort) target { return target{http.DefaultClient, "http://" + a.String()} }
+	targets := map[string]target{"manager": plain(b.Manager.Debug), "agent": plain(b.tenant.Agent.Debug)}
 	for _, p := range b.Proxies {
-		targets[p.Name] = p.Debug
+		targets[p.Name] = plain(p.Debug)
+	}
+	for _, p := range b.planes() {
+		client, err := rest.HTTPClientFor(p.RESTConfig())
+		if err != nil {
+			return func() error { return err }
+		}
+		targets[p.Name()+"-apiserver"] = target{client, p.RESTConfig().Host}
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	for name, address := range targets {
+	for name, t := range targets {
 		all.Go(func() {
-			err := profile(address, filepath.Join(b.options.profile, part+"-"+name+".pprof"))
+			err := profile(t.client, t.host, filepath.Join(b.options.profile, part+"-"+name+".pprof"))
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -42,13 +56,13 @@ func (b *bench) startProfiles(part string) func() error {
 	}
 }
 
-func profile(address netip.AddrPort, file string) error {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, profileSeconds)
+func profile(client *http.Client, host, file string) error {
+	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", host, profileSeconds)
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("profiling: %w", err)
 	}
