@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -68,7 +69,8 @@ func (b *bench) measureBurst(ctx context.Context, clients int) error {
 	b.add(name+": all have their address in their status", "s", s.published.Sub(began).Seconds(), 0, "")
 	b.add(name+": first requests after the status that failed", "", float64(s.failed), 0, "one request through each proxy, once the status has the address")
 	b.add(name+": writes a Service", "", float64(counted.total())/float64(n), 9, counted.per(n))
-	b.add(name+": CPU until all have their address", "s", cpuBurst.total().Seconds(), 0, cpuBurst.String())
+	b.add(name+": CPU until all have their address", "s", cpuBurst.total().Seconds(), 0,
+		fmt.Sprintf("of %.2f that %d processors have: %s", s.published.Sub(began).Seconds()*float64(runtime.NumCPU()), runtime.NumCPU(), cpuBurst))
 	b.add(name+": CPU of creating them alone, mean", "s", (cpuBefore.total()+cpuAfter.total()).Seconds()/2, 0, cpuAfter.String())
 	return nil
 }
