@@ -13,7 +13,7 @@ demo: build kube ## A hub, two tenant clusters and two proxies on this machine; 
 	bin/fairlead demo $(ARGS)
 
 test: build kube ## All tests: units, real API servers, the demo's story
-	go test -timeout 20m $$(go list ./... | grep -v /test/e2e)
+	go test -p 1 -timeout 20m $$(go list ./... | grep -v /test/e2e)
 	go test -timeout 20m -v ./test/e2e # alone, because it measures traffic
 	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
 	go -C hack/kube test -timeout 10m ./...
