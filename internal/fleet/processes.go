@@ -46,17 +46,13 @@ func (f *Fleet) start(name string, host int, c testkit.Command, args ...string) 
 	return p, err
 }
 
-// startManager starts the one manager. It stays leader through an outage of the hub that
-// is longer than the usual ten seconds: nobody is there to take over, and a leader that
-// steps down costs a restart and the rest of its Lease.
 func (f *Fleet) startManager(ctx context.Context) error {
 	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, managerAccount)
 	if err != nil {
 		return err
 	}
 	f.Manager, err = f.start("manager", managerHost, testkit.Command{}, "manager",
-		"--kubeconfig="+kubeconfig,
-		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s")
+		"--kubeconfig="+kubeconfig)
 	return err
 }
 
