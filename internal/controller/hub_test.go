@@ -129,7 +129,11 @@ func (h *hub) rightsAreUsed() {
 				case "get", "list", "watch", "bind":
 					continue
 				}
-				if what := verb + " " + resource; !used[what] {
+				what := verb + " " + resource
+				if what == "patch events" {
+					continue // the recorder's, and only when the same event comes again within minutes
+				}
+				if !used[what] {
 					h.t.Errorf("the manager may %s, and never does", what)
 				}
 			}
