@@ -9,7 +9,7 @@ func (f *Frontend) Equal(o *Frontend) bool {
 	}
 	return f.ID == o.ID && f.Name == o.Name && f.Pool == o.Pool &&
 		f.AffinityTimeout == o.AffinityTimeout && f.IdleTimeout == o.IdleTimeout &&
-		f.ProxyProtocol == o.ProxyProtocol && slices.Equal(f.Sources, o.Sources)
+		f.ProxyProtocol == o.ProxyProtocol && f.Assign == o.Assign && slices.Equal(f.Sources, o.Sources)
 }
 
 // Equal says that two Pools are served the same.

@@ -58,6 +58,9 @@ type Check struct {
 	Rise, Fall int
 	// Alive holds the accepted HTTP status codes beside 200 to 399, ascending, separated by commas.
 	Alive string
+	// ProxyProtocol is the version of the header that a check begins with, saying that nobody is
+	// proxied (UNKNOWN, LOCAL); 0: none.
+	ProxyProtocol int
 }
 
 // String is the check in short, as reports show it: HTTP:10256/healthz.
@@ -156,6 +159,10 @@ type Pool struct {
 	Hash  Hash
 	// FailOpen uses all members when every one is Unhealthy.
 	FailOpen bool
+	// Zone whose members alone get new connections while one of them may; empty: all zones alike.
+	Zone string
+	// KeepClient shows members the client's address: they route back through this host. Else they see this host's.
+	KeepClient bool
 	// DrainTimeout bounds open connections of removed members and frontends; 0: never cut.
 	DrainTimeout time.Duration
 }
@@ -193,10 +200,14 @@ type Frontend struct {
 	Sources []netip.Prefix
 	// AffinityTimeout is how long a client keeps its member, with the Pool's HashClientIP.
 	AffinityTimeout time.Duration
-	// IdleTimeout closes a connection without traffic; 0: never.
+	// IdleTimeout closes a connection without traffic; 0: never. A UDP flow ends by it alone; 0: the
+	// data plane's own bound.
 	IdleTimeout time.Duration
 	// ProxyProtocol is the version of the header sent to members, 0: none.
 	ProxyProtocol int
+	// Assign puts the address on this host while a frontend of it is served there, and takes away
+	// what it put.
+	Assign bool
 }
 
 // Listener is a socket of this host with the frontends that share it. Today

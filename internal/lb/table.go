@@ -14,11 +14,12 @@ type TableKey struct {
 	Check    Check
 	FailOpen bool
 	Hash     Hash
+	Zone     string
 }
 
 // Key names the Table of a Pool.
 func (p *Pool) Key(tenant TenantID) TableKey {
-	return TableKey{Tenant: tenant, Group: p.Group, Check: p.Check, FailOpen: p.FailOpen, Hash: p.Hash}
+	return TableKey{Tenant: tenant, Group: p.Group, Check: p.Check, FailOpen: p.FailOpen, Hash: p.Hash, Zone: p.Zone}
 }
 
 // Table says which member a flow gets (Maglev hashing with weights). It
