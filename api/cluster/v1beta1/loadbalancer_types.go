@@ -241,6 +241,16 @@ const (
 	RequireDualStack IPFamilyPolicy = "RequireDualStack"
 )
 
+// TrafficDistribution says which of the targets that may take a connection are preferred.
+//
+// +kubebuilder:validation:Enum=PreferSameZone
+type TrafficDistribution string
+
+const (
+	// PreferSameZone: those in the proxy's own zone, while there is one.
+	PreferSameZone TrafficDistribution = "PreferSameZone"
+)
+
 // LoadBalancerSpec says: these ports go to those targets, with that technology.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.className) && self.className.size() > 0 && has(self.infrastructureRef))",message="className and infrastructureRef exclude each other: keep one"
@@ -335,6 +345,9 @@ type LoadBalancerSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	SessionAffinityTimeout *metav1.Duration `json:"sessionAffinityTimeout,omitempty"`
+	// Default: all zones alike.
+	// +optional
+	TrafficDistribution TrafficDistribution `json:"trafficDistribution,omitempty"`
 	// Version of the PROXY protocol header sent to targets. Default: none.
 	// +optional
 	// +kubebuilder:validation:Enum="";V1;V2
@@ -345,7 +358,8 @@ type LoadBalancerSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
-	// How long a connection without traffic stays open; 0s: without bound. Default: 0s.
+	// How long a connection without traffic stays open; 0s: without bound. Default: 0s. UDP has nothing else that
+	// ends a flow: there 0s is the data plane's own bound.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="idleTimeout must be a duration between 0s and 720h, such as 1h"
 	// +kubebuilder:validation:Type=string

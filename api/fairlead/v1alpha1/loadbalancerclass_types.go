@@ -15,6 +15,18 @@ const (
 	PlacementOne   Placement = "One"
 )
 
+// ClientAddress says what targets see as the address of a client.
+//
+// +kubebuilder:validation:Enum=Keep;Hide
+type ClientAddress string
+
+const (
+	// ClientAddressKeep: the client's own. Targets must route back through the proxy's host.
+	ClientAddressKeep ClientAddress = "Keep"
+	// ClientAddressHide: the proxy's.
+	ClientAddressHide ClientAddress = "Hide"
+)
+
 // ClassProxy serves LoadBalancers with our proxies.
 type ClassProxy struct {
 	// Proxies whose spec.pool is this one.
@@ -24,6 +36,14 @@ type ClassProxy struct {
 	// Default: Every.
 	// +optional
 	Placement Placement `json:"placement,omitempty"`
+	// Put each address on the proxy's host while it is served there, and take it away afterwards. Default: false,
+	// addresses are there already.
+	// +optional
+	AssignAddresses bool `json:"assignAddresses,omitempty"`
+	// What targets see as a client's address. Keep needs a data plane that can, and targets that route back through
+	// the proxy's host. Default: Hide.
+	// +optional
+	ClientAddress ClientAddress `json:"clientAddress,omitempty"`
 }
 
 // ClassService serves LoadBalancers with a Service of the hub.

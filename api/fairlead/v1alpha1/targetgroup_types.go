@@ -28,7 +28,8 @@ type Target struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid"`
-	// IP addresses, or one name for a load balancer of a cloud. The first of each family is used.
+	// IP addresses; the first of each family is used. Or a DNS name, for a load balancer of a cloud: where there is no
+	// IP address the first name is looked up, and all its addresses are used.
 	// +optional
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=253
@@ -140,16 +141,22 @@ func (g *TargetGroup) Drains(i int) bool {
 	return disabled || g.DeletionTimestamp != nil || g.Spec.Targets[i].State == TargetDraining
 }
 
-// ServedAddress is the one of a target's addresses that connections go to, and that
-// proxies report it by: its first IPv4 address, however it is written; else its first; "" if it has none.
+// ServedAddress is the one of a target's addresses that proxies report it by, whatever else it has: its first IPv4
+// address, however it is written; else its first IPv6 address; else its first name; "" if it has none.
 func (t *Target) ServedAddress() string {
+	six := ""
 	for _, a := range t.Addresses {
-		if ip, err := netip.ParseAddr(a); err == nil && ip.Zone() == "" && ip.Unmap().Is4() {
+		ip, err := netip.ParseAddr(a)
+		switch {
+		case err != nil || ip.Zone() != "":
+		case ip.Unmap().Is4():
 			return ip.Unmap().String()
+		case six == "":
+			six = ip.String()
 		}
 	}
-	if len(t.Addresses) > 0 {
-		return t.Addresses[0]
+	if six != "" || len(t.Addresses) == 0 {
+		return six
 	}
-	return ""
+	return t.Addresses[0]
 }
