@@ -54,6 +54,7 @@ func (c Check) Compare(o Check) int {
 		cmp.Compare(c.Rise, o.Rise),
 		cmp.Compare(c.Fall, o.Fall),
 		strings.Compare(c.Alive, o.Alive),
+		cmp.Compare(c.ProxyProtocol, o.ProxyProtocol),
 	)
 }
 
@@ -65,6 +66,7 @@ func (p Problem) Compare(o Problem) int {
 		strings.Compare(p.Object.Name, o.Object.Name),
 		cmp.Compare(p.Object.Port, o.Object.Port),
 		strings.Compare(string(p.Object.Protocol), string(o.Object.Protocol)),
+		p.Object.Address.Compare(o.Object.Address),
 		strings.Compare(p.Field, o.Field),
 		strings.Compare(p.Reason, o.Reason),
 		strings.Compare(p.Message, o.Message),

@@ -57,6 +57,48 @@ func TestEligible(t *testing.T) {
 	}
 }
 
+func TestEligibleByZone(t *testing.T) {
+	check := Check{Kind: CheckTCP, Port: 80, Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2}
+	member := func(n byte, zone string, weight int) Member {
+		a := netip.AddrFrom4([4]byte{10, 0, 0, n})
+		return Member{UID: a.String(), Address: a, Zone: zone, Weight: weight}
+	}
+	draining := member(2, "near", 1)
+	draining.Draining = true
+	for name, tt := range map[string]struct {
+		members []Member
+		zone    string
+		closed  bool
+		sick    string // last numbers of the addresses that are Unhealthy
+		want    string
+	}{
+		"no zone":                         {[]Member{member(1, "far", 1), member(2, "near", 1), member(3, "", 1)}, "", false, "", "123"},
+		"the zone's alone":                {[]Member{member(1, "far", 1), member(2, "near", 1), member(3, "", 1), member(4, "near", 1)}, "near", false, "", "24"},
+		"none in the zone":                {[]Member{member(1, "far", 1), member(3, "", 1)}, "near", false, "", "13"},
+		"one in the zone is sick":         {[]Member{member(1, "far", 1), member(2, "near", 1), member(4, "near", 1)}, "near", false, "2", "4"},
+		"all in the zone are sick":        {[]Member{member(1, "far", 1), member(2, "near", 1)}, "near", false, "2", "1"},
+		"the zone's drains":               {[]Member{member(1, "far", 1), draining}, "near", false, "", "1"},
+		"the zone's weighs nothing":       {[]Member{member(1, "far", 1), member(2, "near", 0)}, "near", false, "", "1"},
+		"nobody weighs anything":          {[]Member{member(1, "far", 0), member(2, "near", 0)}, "near", false, "", "2"},
+		"all are sick, open to all zones": {[]Member{member(1, "far", 1), member(2, "near", 1)}, "near", false, "12", "12"},
+		"all are sick, closed":            {[]Member{member(1, "far", 1), member(2, "near", 1)}, "near", true, "12", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := Health{check: {}}
+			for _, c := range tt.sick {
+				h[check][netip.AddrFrom4([4]byte{10, 0, 0, byte(c - '0')})] = Unhealthy
+			}
+			got := ""
+			for _, m := range Eligible(&Group{Members: tt.members}, &Pool{Check: check, FailOpen: !tt.closed, Zone: tt.zone}, h) {
+				got += m.UID[len(m.UID)-1:]
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestEligibleMembersAreNeverDraining(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &Group{Members: drawMembers(t, 6)}

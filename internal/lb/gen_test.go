@@ -10,6 +10,9 @@ import (
 )
 
 func drawAddr(t *rapid.T, label string) netip.Addr {
+	if rapid.IntRange(0, 3).Draw(t, label+"-family") == 0 {
+		return netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(rapid.IntRange(1, 30).Draw(t, label))})
+	}
 	return netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 1).Draw(t, label+"-net")), byte(rapid.IntRange(1, 30).Draw(t, label))})
 }
 
@@ -26,6 +29,7 @@ func drawMembers(t *rapid.T, most int) []Member {
 			Weight:   rapid.SampledFrom([]int{0, 1, 1, 1, 3}).Draw(t, "weight"),
 			Ready:    rapid.Bool().Draw(t, "ready"),
 			Draining: rapid.IntRange(0, 3).Draw(t, "draining") == 0,
+			Zone:     rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"),
 		})
 	}
 	return out
@@ -35,6 +39,7 @@ func drawCheck(t *rapid.T) Check {
 	return rapid.SampledFrom([]Check{
 		{Kind: CheckNone},
 		{Kind: CheckTCP, Port: 80, Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2},
+		{Kind: CheckTCP, Port: 80, Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2, ProxyProtocol: 2},
 		{Kind: CheckHTTP, Port: 10256, Path: "/healthz", Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2},
 	}).Draw(t, "check")
 }
@@ -54,17 +59,25 @@ func drawProgram(t *rapid.T) *Program {
 			f := &Frontend{
 				ID: FrontendID{
 					Tenant: id, LoadBalancer: fmt.Sprintf("lb-%d", n), Address: drawAddr(t, "frontend"),
-					Protocol: TCP, Port: uint16(rapid.IntRange(1, 3).Draw(t, "port")),
+					Protocol: rapid.SampledFrom([]Protocol{TCP, TCP, UDP, SCTP}).Draw(t, "protocol"), Port: uint16(rapid.IntRange(1, 3).Draw(t, "port")),
 				},
 				Pool:        PoolID(fmt.Sprintf("lb-%d", n)),
 				IdleTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "idle")),
+				Sources: rapid.SampledFrom([][]netip.Prefix{
+					nil, nil, {netip.MustParsePrefix("10.0.0.0/8")}, {netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")},
+				}).Draw(t, "sources"),
+				ProxyProtocol: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "proxy protocol"),
+				Assign:        rapid.Bool().Draw(t, "assign"),
 			}
 			if sockets[f.ID.Socket()] {
 				continue
 			}
 			sockets[f.ID.Socket()] = true
 			s.Frontends = append(s.Frontends, f)
-			s.Pools[f.Pool] = &Pool{ID: f.Pool, Group: "group-0", Port: uint16(rapid.IntRange(1, 2).Draw(t, "target")), Check: drawCheck(t)}
+			s.Pools[f.Pool] = &Pool{
+				ID: f.Pool, Group: "group-0", Port: uint16(rapid.IntRange(1, 2).Draw(t, "target")), Check: drawCheck(t),
+				Zone: rapid.SampledFrom([]string{"", "a"}).Draw(t, "pool zone"), KeepClient: rapid.Bool().Draw(t, "keep client"),
+			}
 			p.Listeners = append(p.Listeners, Listener{f.ID.Socket(), []FrontendID{f.ID}})
 		}
 		if len(s.Frontends)+len(s.Pools)+len(s.Groups) > 0 {

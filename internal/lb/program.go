@@ -159,7 +159,7 @@ type Pool struct {
 	Hash  Hash
 	// FailOpen uses all members when every one is Unhealthy.
 	FailOpen bool
-	// Zone whose members alone get new connections while one of them may; empty: all zones alike.
+	// Zone whose members alone get new connections while one of them may and is not Unhealthy; empty: all zones alike.
 	Zone string
 	// KeepClient shows members the client's address: they route back through this host. Else they see this host's.
 	KeepClient bool
@@ -196,7 +196,7 @@ type Frontend struct {
 	// Name of the port, for people.
 	Name string
 	Pool PoolID
-	// Sources that may connect; empty: all.
+	// Sources that may connect, of the address's family, masked, sorted, none within another; empty: all.
 	Sources []netip.Prefix
 	// AffinityTimeout is how long a client keeps its member, with the Pool's HashClientIP.
 	AffinityTimeout time.Duration
@@ -229,6 +229,8 @@ type ObjectRef struct {
 	// Port and Protocol narrow it to one port; 0: the whole object.
 	Port     uint16
 	Protocol Protocol
+	// Address narrows a port to one of the LoadBalancer's addresses; the zero value: all.
+	Address netip.Addr
 }
 
 // Effect is what a Problem costs.

@@ -33,6 +33,8 @@ type Table struct {
 	rest []int32
 	// members is the number of members that NewTable got.
 	members int
+	// ranking of a table of HashClientIP; nil in others.
+	ranking *ranking
 }
 
 // NewTable spreads size slots over members by their weights, over all alike if
@@ -155,7 +157,8 @@ func (t *Table) Lookup(hash uint64) int {
 
 // Order yields the members in which a flow with this hash tries them: the one
 // of Lookup first, and each once. The flows of a member that is away spread
-// over all others. Members that get no slot for their weight are left out.
+// over all others; clients with HashClientIP go where they will go when the table
+// is made without it. Members that get no slot for their weight are left out.
 func (t *Table) Order(hash uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if len(t.slots) == 0 {
@@ -163,6 +166,10 @@ func (t *Table) Order(hash uint64) iter.Seq[int] {
 			return
 		}
 		start := int(hash % uint64(len(t.slots)))
+		if t.ranking != nil {
+			t.yieldRanked(start, yield)
+			return
+		}
 		first := t.slots[start]
 		if !yield(int(first)) {
 			return
@@ -181,6 +188,17 @@ func (t *Table) Order(hash uint64) iter.Seq[int] {
 			}
 		}
 		t.yieldRest(yield)
+	}
+}
+
+func (t *Table) yieldRanked(slot int, yield func(int) bool) {
+	if !yield(int(t.slots[slot])) {
+		return
+	}
+	for _, m := range t.ranking.all(slot)[1:] {
+		if !yield(int(m)) {
+			return
+		}
 	}
 }
 
