@@ -155,6 +155,21 @@ func (h *fakeHub) GetReport(_ context.Context, namespace, name string) (out *v1a
 	})
 }
 
+// putReport writes a report; the watch says so at once.
+func (h *fakeHub) putReport(r *v1alpha1.ProxyReport) *v1alpha1.ProxyReport {
+	r = r.DeepCopy()
+	r.ResourceVersion = h.next()
+	h.reports[keyOf(r)] = r
+	h.own.SetReport(r.DeepCopy())
+	return r.DeepCopy()
+}
+
+// dropReport deletes one likewise.
+func (h *fakeHub) dropReport(k Key) {
+	delete(h.reports, k)
+	h.own.DeleteReport(k.Namespace, h.next())
+}
+
 func (h *fakeHub) CreateReport(_ context.Context, r *v1alpha1.ProxyReport) (out *v1alpha1.ProxyReport, err error) {
 	return out, h.call(func() error {
 		k := keyOf(r)
@@ -168,9 +183,7 @@ func (h *fakeHub) CreateReport(_ context.Context, r *v1alpha1.ProxyReport) (out 
 		case h.reports[k] != nil:
 			return apierrors.NewAlreadyExists(anything, r.Name)
 		}
-		out = r.DeepCopy()
-		out.ResourceVersion = h.next()
-		h.reports[k] = out.DeepCopy()
+		out = h.putReport(r)
 		h.journal.add("report %s", r.Namespace)
 		if h.onReport != nil {
 			h.onReport()
@@ -190,9 +203,7 @@ func (h *fakeHub) UpdateReport(_ context.Context, r *v1alpha1.ProxyReport) (out 
 		case old.ResourceVersion != r.ResourceVersion:
 			return apierrors.NewConflict(anything, r.Name, errors.New("old version"))
 		}
-		out = r.DeepCopy()
-		out.ResourceVersion = h.next()
-		h.reports[keyOf(r)] = out.DeepCopy()
+		out = h.putReport(r)
 		h.journal.add("report %s", r.Namespace)
 		if h.onReport != nil {
 			h.onReport()
@@ -206,7 +217,7 @@ func (h *fakeHub) DeleteReport(_ context.Context, namespace, name string) error 
 		if h.reports[Key{namespace, name}] == nil {
 			return apierrors.NewNotFound(anything, name)
 		}
-		delete(h.reports, Key{namespace, name})
+		h.dropReport(Key{namespace, name})
 		h.journal.add("delete %s", namespace)
 		return nil
 	})

@@ -36,7 +36,7 @@ type Hub interface {
 
 // Source watches the hub.
 type Source interface {
-	// Watch delivers the five resources to in and the own Proxy to own until ctx ends, reconnecting for ever.
+	// Watch delivers the five resources to in, and the own Proxy and ProxyReports to own, until ctx ends, reconnecting for ever.
 	// It delivers consistent lists only, and each resource's events in the order of their versions.
 	Watch(ctx context.Context, in *Inbox, own *Own)
 }

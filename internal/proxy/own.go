@@ -7,10 +7,12 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 )
 
-// Own holds what the hub says of this proxy's own Proxy object. Its methods
-// may be called from any goroutine.
+// Own holds what the hub says of this proxy's own objects: its Proxy, and its
+// ProxyReports until the reporter takes that. Its methods may be called from
+// any goroutine.
 type Own struct {
 	mu         sync.Mutex
+	heard      hearsay
 	object     *v1alpha1.Proxy
 	version    string
 	listed     bool
@@ -24,11 +26,14 @@ func newOwn() *Own {
 }
 
 func (o *Own) wake() {
-	for _, c := range []chan struct{}{o.loop, o.reporter} {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+	wake(o.loop)
+	wake(o.reporter)
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -149,7 +149,11 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 	if err != nil {
 		return again, err
 	}
+	r.lookForOthers(now)
 	if r.hubUID == "" || r.gone() {
+		if due := r.status.registered.Add(registerEvery); due.After(now) {
+			return earlier(again, due), nil
+		}
 		if err := r.register(ctx); err != nil {
 			return again, err
 		}
@@ -157,7 +161,6 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 	if r.file != nil {
 		r.file.identify(r.hubUID, r.status.object.UID, r.boot)
 	}
-	r.lookForOthers(now)
 	if r.status.yields(now) {
 		return earlier(again, r.status.claimAt), nil
 	}

@@ -25,7 +25,7 @@ const (
 	// heldFrom and heldUpTo bound the pause before a report that can't be written is tried again.
 	heldFrom = 500 * time.Millisecond
 	heldUpTo = time.Minute
-	// writersAtOnce bounds the reports that are written at the same time.
+	// writersAtOnce bounds the reports that are written at the same time, those of held namespaces apart.
 	writersAtOnce = 8
 )
 
@@ -34,6 +34,10 @@ type reports struct {
 	name, boot string
 	have       map[string]*report
 	held       map[string]*hold
+	// heard is what others made of them, and is not yet in have.
+	heard map[string]heard
+	// flying are the writes without an answer.
+	flying map[string]*task
 	// version is the highest that a write of this boot returned.
 	version string
 	// unsaid: something was written that status doesn't cover yet.
@@ -53,6 +57,12 @@ type report struct {
 	written time.Time
 	// absent: the namespace takes nothing any more, which counts as written until this time.
 	absent time.Time
+	// foreign: it is so by somebody else's hand.
+	foreign bool
+}
+
+func contentOf(o *v1alpha1.ProxyReport) content {
+	return content{Refused: o.Refused, Members: o.Members, Addresses: o.Addresses, Truncated: o.Truncated}
 }
 
 // hold is a namespace whose report can't be written.
@@ -62,7 +72,10 @@ type hold struct {
 }
 
 func newReports(o Options, boot string) reports {
-	return reports{name: o.Name, boot: boot, have: map[string]*report{}, held: map[string]*hold{}, exceptions: newExceptions(o.Explain), reread: true}
+	return reports{
+		name: o.Name, boot: boot, have: map[string]*report{}, held: map[string]*hold{}, heard: map[string]heard{}, flying: map[string]*task{},
+		exceptions: newExceptions(o.Explain), reread: true,
+	}
 }
 
 func (s *reports) heldNames() []string { return slices.Sorted(maps.Keys(s.held)) }
@@ -88,6 +101,7 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 			return time.Time{}, err
 		}
 	}
+	s.hear(r.own.takeReports())
 	state := r.state
 	if state.Fence != nil {
 		state = &served{Program: state.Program}
@@ -165,6 +179,9 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 		case health:
 			at = have.written.Add(healthEvery)
 		}
+	}
+	if due := have.written.Add(healthEvery); have.foreign && due.After(at) {
+		at = due // against somebody who goes on about it
 	}
 	if h := s.held[ns]; h != nil && h.next.After(at) {
 		at = h.next
@@ -287,7 +304,7 @@ func (r *reporter) readReports(ctx context.Context) error {
 	have := map[string]*report{}
 	for i := range list {
 		o := &list[i]
-		rep := &report{object: o, content: content{Refused: o.Refused, Members: o.Members, Addresses: o.Addresses, Truncated: o.Truncated}}
+		rep := &report{object: o, content: contentOf(o)}
 		if old := r.reports.have[o.Namespace]; old != nil {
 			rep.written = old.written
 		}

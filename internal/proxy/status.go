@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,8 @@ const (
 	claimFrom = 10 * time.Second
 	claimUpTo = time.Minute
 	othersFor = 2 * time.Minute
+	// registerEvery is the least time between two registrations, whoever undoes them.
+	registerEvery = time.Second
 )
 
 // status is the Proxy object as far as this process knows, and when it is to be written.
@@ -42,6 +45,9 @@ type status struct {
 	urgent    bool
 	lazySince time.Time
 	written   time.Time
+	// seq is the highest that was read or written; registered is when this boot was written last.
+	seq        int64
+	registered time.Time
 
 	// other is the boot of another process that was seen writing under this name, at otherAt.
 	other      string
@@ -76,26 +82,23 @@ func (r *reporter) register(ctx context.Context) error {
 			ObjectMeta: metav1.ObjectMeta{Name: r.o.Name},
 			Spec:       v1alpha1.ProxySpec{Pool: r.o.Pool, Zone: r.o.Zone, Addresses: r.o.Addresses},
 		})
-	case err == nil && (px.Spec.Pool != r.o.Pool || px.Spec.Zone != r.o.Zone || !slices.Equal(px.Spec.Addresses, r.o.Addresses)):
+	case err == nil && !r.o.speaks(px):
 		px.Spec.Pool, px.Spec.Zone, px.Spec.Addresses = r.o.Pool, r.o.Zone, r.o.Addresses
 		px, err = r.o.Hub.UpdateProxy(ctx, px)
 	}
 	if err != nil {
 		return fmt.Errorf("registering proxy %s: %w", r.o.Name, err)
 	}
-	seq := px.Status.Seq
-	if r.status.object != nil {
-		seq = max(seq, r.status.object.Status.Seq)
-	}
+	r.status.seq = max(r.status.seq, px.Status.Seq) + 1
 	px.Status = v1alpha1.ProxyStatus{
-		Boot: r.boot, Seq: seq + 1, HubUID: uid, Version: cut(r.o.Version, 63), Dataplane: r.o.Dataplane.Name(), Phase: v1alpha1.ProxyStarting,
+		Boot: r.boot, Seq: r.status.seq, HubUID: uid, Version: cut(r.o.Version, 63), Dataplane: r.o.Dataplane.Name(), Phase: v1alpha1.ProxyStarting,
 	}
 	setReady(&px.Status, metav1.ConditionFalse, ReasonStarting, "it lists the hub's objects and applies them")
 	px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
 	if err != nil {
 		return fmt.Errorf("registering boot of proxy %s: %w", r.o.Name, err)
 	}
-	r.hubUID, r.status.object = uid, px
+	r.hubUID, r.status.object, r.status.registered = uid, px, time.Now()
 	r.status.urgent = r.state != nil && r.state.FromHub
 	r.reports.reread = true
 	r.own.setRegistered(px)
@@ -104,10 +107,15 @@ func (r *reporter) register(ctx context.Context) error {
 	return nil
 }
 
+// speaks says that a Proxy's spec is this process's.
+func (o *Options) speaks(px *v1alpha1.Proxy) bool {
+	return px.Spec.Pool == o.Pool && px.Spec.Zone == o.Zone && slices.Equal(px.Spec.Addresses, o.Addresses)
+}
+
 // lookForOthers takes in what the watch says of the own object: another boot in
 // it means that another process reports under the same name.
 func (r *reporter) lookForOthers(now time.Time) {
-	if px, _ := r.own.latest(); px != nil && newer(px.ResourceVersion, r.status.object.ResourceVersion) {
+	if px, _ := r.own.latest(); px != nil && r.status.object != nil && newer(px.ResourceVersion, r.status.object.ResourceVersion) {
 		r.seen(px, now)
 	}
 	if s := &r.status; s.other != "" && now.Sub(s.otherAt) > othersFor {
@@ -120,8 +128,17 @@ func (r *reporter) lookForOthers(now time.Time) {
 // seen takes in a newer form of the own object.
 func (r *reporter) seen(px *v1alpha1.Proxy, now time.Time) {
 	s := &r.status
-	s.object = px
-	if px.Status.Boot == r.boot {
+	before := s.object
+	s.object, s.seq = px, max(s.seq, px.Status.Seq)
+	switch {
+	case px.UID != before.UID || px.Status.Boot == "" || !r.o.speaks(px):
+		// Made anew, emptied, or made another's by hand.
+		r.hubUID = ""
+		return
+	case px.Status.Boot == r.boot:
+		if !equality.Semantic.DeepEqual(px.Status, before.Status) {
+			s.lazy(now) // it says what this process did not
+		}
 		return
 	}
 	if s.other == "" {
@@ -167,7 +184,8 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 	for range 3 {
 		px := s.object.DeepCopy()
 		px.ManagedFields = nil
-		next.Seq = s.object.Status.Seq + 1
+		s.seq++
+		next.Seq = s.seq
 		px.Status = next
 		px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
 		switch {
@@ -193,6 +211,9 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 			return again, r.statusFailed(err)
 		}
 		r.seen(px, now)
+		if r.hubUID == "" {
+			return now, nil
+		}
 		if s.yields(now) {
 			return s.claimAt, nil
 		}

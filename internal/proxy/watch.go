@@ -22,13 +22,17 @@ func reconnect() *wait.Backoff {
 	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 6, Cap: time.Second}
 }
 
-// Watch delivers the five resources to in, and the own Proxy to own, until ctx ends.
+// Watch delivers the five resources to in, and the own Proxy and ProxyReports
+// to own, until ctx ends. An API server finds the watchers of one name by that
+// name: the reports of others cost neither side anything.
 func (c *Client) Watch(ctx context.Context, in *Inbox, own *Own) {
 	var all sync.WaitGroup
 	for r := range resources {
 		all.Go(func() { c.reflect(ctx, r.String(), "", r.newObject(), store{in, r}) })
 	}
-	all.Go(func() { c.reflect(ctx, "proxies", "metadata.name="+c.name, &v1alpha1.Proxy{}, ownStore{own}) })
+	named := "metadata.name=" + c.name
+	all.Go(func() { c.reflect(ctx, "proxies", named, &v1alpha1.Proxy{}, ownStore{own}) })
+	all.Go(func() { c.reflect(ctx, "proxyreports", named, &v1alpha1.ProxyReport{}, reportStore{own}) })
 	all.Wait()
 }
 
@@ -62,6 +66,8 @@ func listOf(o runtime.Object) func() runtime.Object {
 		return func() runtime.Object { return &v1alpha1.LoadBalancerClassList{} }
 	case *v1alpha1.Tenant:
 		return func() runtime.Object { return &v1alpha1.TenantList{} }
+	case *v1alpha1.ProxyReport:
+		return func() runtime.Object { return &v1alpha1.ProxyReportList{} }
 	}
 	return func() runtime.Object { return &v1alpha1.ProxyList{} }
 }
