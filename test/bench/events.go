@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/fleet"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -51,29 +52,52 @@ type markOf struct {
 func watchEvents(ctx context.Context, f *fleet.Fleet) (*events, error) {
 	ctx, stop := context.WithCancel(ctx)
 	e := &events{stop: stop, marks: map[markOf]*mark{}}
-	services, err := f.Tenants[0].API.Watch(ctx, &v1.ServiceList{}, client.InNamespace(namespace))
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("watching Services: %w", err)
+	for _, kind := range []struct {
+		of   client.ObjectList
+		api  client.WithWatch
+		opts client.ListOptions
+	}{
+		{&v1.ServiceList{}, f.Tenants[0].API, client.ListOptions{Namespace: namespace}},
+		{&v1alpha1.AddressList{}, f.Hub.API, client.ListOptions{}},
+	} {
+		if err := kind.api.List(ctx, kind.of, &kind.opts); err != nil {
+			stop()
+			return nil, fmt.Errorf("listing %T: %w", kind.of, err)
+		}
+		go e.follow(ctx, kind.of.GetResourceVersion(), func(version string) (watch.Interface, error) {
+			o := kind.opts
+			o.Raw = &metav1.ListOptions{ResourceVersion: version}
+			return kind.api.Watch(ctx, kind.of, &o)
+		})
 	}
-	addresses, err := f.Hub.API.Watch(ctx, &v1alpha1.AddressList{})
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("watching the ledger: %w", err)
-	}
-	go e.follow(services)
-	go e.follow(addresses)
 	return e, nil
 }
 
-func (e *events) follow(w watch.Interface) {
-	for event := range w.ResultChan() {
-		now := time.Now()
-		switch o := event.Object.(type) {
-		case *v1.Service:
-			e.service(event.Type, o, now)
-		case *v1alpha1.Address:
-			e.address(event.Type, o, now)
+// follow takes in what comes after a version. An API server ends the watch of a client that is slow, as
+// this one is on a busy machine: it goes on where it was.
+func (e *events) follow(ctx context.Context, version string, open func(version string) (watch.Interface, error)) {
+	for ctx.Err() == nil {
+		w, err := open(version)
+		if err != nil {
+			if ctx.Err() == nil {
+				say("watching goes on later: %v", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		for event := range w.ResultChan() {
+			now := time.Now()
+			switch o := event.Object.(type) {
+			case *v1.Service:
+				e.service(event.Type, o, now)
+				version = o.ResourceVersion
+			case *v1alpha1.Address:
+				e.address(event.Type, o, now)
+				version = o.ResourceVersion
+			}
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +27,7 @@ type options struct {
 	output  string
 	profile string
 	kube    string
+	parts   string
 	burst   int
 	inPlace int
 	singles int
@@ -37,6 +40,7 @@ func main() {
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes during burst and singles")
 	flag.StringVar(&o.kube, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube)")
+	flag.StringVar(&o.parts, "parts", "bursts,single,node", "what is measured; the last two fill up first")
 	flag.IntVar(&o.burst, "burst", 300, "Services created in one burst")
 	flag.IntVar(&o.inPlace, "in-place", 1000, "Services in place when one more is created")
 	flag.IntVar(&o.singles, "singles", 50, "how often one more is created")
@@ -82,14 +86,18 @@ func run(ctx context.Context, o options) (err error) {
 	defer b.close()
 	began := time.Now()
 	for _, part := range []struct {
+		of    string
 		doing string
 		do    func(context.Context) error
 	}{
-		{fmt.Sprintf("bursts of %d Services, and the same number alone before and after", o.burst), b.measureBursts},
-		{fmt.Sprintf("filling up to %d Services", o.inPlace), b.fill},
-		{fmt.Sprintf("one Service more, %d times, each beside an echo", o.singles), b.measureSingles},
-		{"a node's change", b.measureNode},
+		{"bursts", fmt.Sprintf("bursts of %d Services, and the same number alone before and after", o.burst), b.measureBursts},
+		{"single,node", fmt.Sprintf("filling up to %d Services", o.inPlace), b.fill},
+		{"single", fmt.Sprintf("one Service more, %d times, each beside an echo", o.singles), b.measureSingles},
+		{"node", "a node's change", b.measureNode},
 	} {
+		if !slices.ContainsFunc(strings.Split(part.of, ","), func(of string) bool { return slices.Contains(strings.Split(o.parts, ","), of) }) {
+			continue
+		}
 		say("%6s %s", time.Since(began).Round(time.Second), part.doing)
 		if err := part.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", part.doing, err)
