@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -19,15 +20,19 @@ import (
 // fakeHub keeps what proxies write, with versions and conflicts like an API
 // server. It fails at a set rate, before or after the write took effect.
 type fakeHub struct {
-	mu       sync.Mutex
-	version  int
-	proxies  map[string]*v1alpha1.Proxy
-	reports  map[Key]*v1alpha1.ProxyReport
-	leases   map[Key]*coordinationv1.Lease
-	failing  float64
-	away     bool
-	forbid   map[string]bool
-	ending   map[string]bool
+	mu      sync.Mutex
+	version int
+	proxies map[string]*v1alpha1.Proxy
+	reports map[Key]*v1alpha1.ProxyReport
+	leases  map[Key]*coordinationv1.Lease
+	failing float64
+	away    bool
+	forbid  map[string]bool
+	ending  map[string]bool
+	// trouble is how writes of a namespace's report fail, troubled how many did; hung: no request is answered.
+	trouble  map[string]string
+	troubled int
+	hung     bool
 	statuses int
 	journal  *journal
 	own      *Own
@@ -36,7 +41,7 @@ type fakeHub struct {
 }
 
 func newFakeHub(j *journal) *fakeHub {
-	return &fakeHub{version: 1000, proxies: map[string]*v1alpha1.Proxy{}, reports: map[Key]*v1alpha1.ProxyReport{}, leases: map[Key]*coordinationv1.Lease{}, forbid: map[string]bool{}, ending: map[string]bool{}, journal: j}
+	return &fakeHub{version: 1000, proxies: map[string]*v1alpha1.Proxy{}, reports: map[Key]*v1alpha1.ProxyReport{}, leases: map[Key]*coordinationv1.Lease{}, forbid: map[string]bool{}, ending: map[string]bool{}, trouble: map[string]string{}, journal: j}
 }
 
 func (h *fakeHub) next() string { h.version++; return strconv.Itoa(h.version) }
@@ -48,6 +53,11 @@ func (h *fakeHub) comeBack()         { h.mu.Lock(); defer h.mu.Unlock(); h.away 
 // call runs f as a request.
 func (h *fakeHub) call(f func() error) error {
 	h.mu.Lock()
+	if h.hung {
+		h.mu.Unlock()
+		time.Sleep(writeTimeout)
+		return context.DeadlineExceeded
+	}
 	defer h.mu.Unlock()
 	if h.away {
 		return errors.New("connection refused")
@@ -170,7 +180,34 @@ func (h *fakeHub) dropReport(k Key) {
 	h.own.DeleteReport(k.Namespace, h.next())
 }
 
+// fails is what becomes of a write of a namespace's report, if it fails.
+func (h *fakeHub) fails(namespace string) error {
+	h.mu.Lock()
+	how := h.trouble[namespace]
+	if how != "" {
+		h.troubled++
+	}
+	h.mu.Unlock()
+	switch how {
+	case "unavailable":
+		return apierrors.NewServiceUnavailable("no endpoints for the webhook")
+	case "timeout":
+		return apierrors.NewTimeoutError("the webhook does not answer", 1)
+	case "error":
+		return apierrors.NewInternalError(errors.New("the webhook fails"))
+	case "broken":
+		return errors.New("connection reset by peer")
+	case "hang":
+		time.Sleep(writeTimeout)
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 func (h *fakeHub) CreateReport(_ context.Context, r *v1alpha1.ProxyReport) (out *v1alpha1.ProxyReport, err error) {
+	if err := h.fails(r.Namespace); err != nil {
+		return nil, err
+	}
 	return out, h.call(func() error {
 		k := keyOf(r)
 		switch {

@@ -50,6 +50,8 @@ type reporter struct {
 
 	reports reports
 	status  status
+	// writers of reports.
+	writers sync.WaitGroup
 
 	// published is what the Lease may repeat: its exceptions are written, and status says so.
 	published atomic.Pointer[v1alpha1.Through]
@@ -73,6 +75,7 @@ func newReporter(o Options, boot string, own *Own, box *mailbox) *reporter {
 func (r *reporter) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer r.writers.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,6 +89,7 @@ func (r *reporter) run(ctx context.Context) {
 			return
 		case <-r.box.wake:
 		case <-r.own.reporter:
+		case <-r.reports.landed.wake:
 		case <-timer.C:
 		}
 		if ctx.Err() != nil {

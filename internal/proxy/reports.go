@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -36,8 +32,13 @@ type reports struct {
 	held       map[string]*hold
 	// heard is what others made of them, and is not yet in have.
 	heard map[string]heard
-	// flying are the writes without an answer.
+	// flying are the writes without an answer, landed those whose answer was not yet taken in.
 	flying map[string]*task
+	landed *landing
+	// missed counts writes in a row that failed as if the hub were away, though it was not.
+	missed map[string]int
+	// gates bound the writes of plain and of held namespaces.
+	gates [2]chan struct{}
 	// version is the highest that a write of this boot returned.
 	version string
 	// unsaid: something was written that status doesn't cover yet.
@@ -65,7 +66,7 @@ func contentOf(o *v1alpha1.ProxyReport) content {
 	return content{Refused: o.Refused, Members: o.Members, Addresses: o.Addresses, Truncated: o.Truncated}
 }
 
-// hold is a namespace whose report can't be written.
+// hold is a namespace whose report can't be written. It is tried again at next, zero while it is tried.
 type hold struct {
 	next  time.Time
 	pause time.Duration
@@ -73,29 +74,20 @@ type hold struct {
 
 func newReports(o Options, boot string) reports {
 	return reports{
-		name: o.Name, boot: boot, have: map[string]*report{}, held: map[string]*hold{}, heard: map[string]heard{}, flying: map[string]*task{},
+		name: o.Name, boot: boot, have: map[string]*report{}, held: map[string]*hold{}, heard: map[string]heard{},
+		flying: map[string]*task{}, landed: newLanding(), missed: map[string]int{}, gates: [2]chan struct{}{make(chan struct{}, writersAtOnce), make(chan struct{}, writersAtOnce)},
 		exceptions: newExceptions(o.Explain), reread: true,
 	}
 }
 
 func (s *reports) heldNames() []string { return slices.Sorted(maps.Keys(s.held)) }
 
-// task is one report that is to be written.
-type task struct {
-	namespace string
-	want      *content
-	have      *report
-	news      difference
-	// Results.
-	object *v1alpha1.ProxyReport
-	absent bool
-	err    error
-}
-
 // writeReports writes what differs and is due. It returns when more is due. An
 // error means that the hub can't be reached.
 func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.Time, err error) {
 	s := &r.reports
+	r.settle(s.landed.take(), now)
+	reached := s.reread
 	if s.reread {
 		if err := r.readReports(ctx); err != nil {
 			return time.Time{}, err
@@ -117,17 +109,14 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 		}
 		again = earlier(again, due)
 	}
-	r.writeAll(ctx, tasks)
-	for _, t := range tasks {
-		if e := r.settle(t, now); e != nil {
-			err = e
-		}
-		if h := s.held[t.namespace]; h != nil {
+	if len(tasks) > 0 {
+		err = r.deliver(ctx, tasks, reached)
+		again = earlier(again, now.Add(time.Second))
+	}
+	for _, h := range s.held {
+		if !h.next.IsZero() {
 			again = earlier(again, h.next)
 		}
-	}
-	if len(tasks) > 0 {
-		again = earlier(again, now.Add(time.Second))
 	}
 	return again, err
 }
@@ -147,8 +136,17 @@ func (s *reports) namespaces(want map[string]*content) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// forget drops a namespace's failures.
+func (s *reports) forget(ns string) {
+	delete(s.held, ns)
+	delete(s.missed, ns)
+}
+
 // due says what is to be written now in a namespace, or when.
 func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time) {
+	if s.flying[ns] != nil {
+		return nil, time.Time{} // its answer comes first
+	}
 	if want == nil {
 		want = &content{}
 	}
@@ -159,7 +157,7 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 	at := now
 	switch {
 	case have.object == nil && want.empty():
-		delete(s.held, ns)
+		s.forget(ns)
 		delete(s.have, ns)
 		return nil, time.Time{}
 	case have.object != nil && have.object.Boot != s.boot:
@@ -171,7 +169,7 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 		switch have.content.differs(want) {
 		case same:
 			if have.object != nil {
-				delete(s.held, ns)
+				s.forget(ns)
 				return nil, time.Time{}
 			}
 		case counts:
@@ -190,109 +188,6 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 		return nil, at
 	}
 	return &task{namespace: ns, want: want, have: have, news: have.content.differs(want)}, time.Time{}
-}
-
-func (r *reporter) writeAll(ctx context.Context, tasks []*task) {
-	var all sync.WaitGroup
-	limit := make(chan struct{}, writersAtOnce)
-	for _, t := range tasks {
-		limit <- struct{}{}
-		all.Go(func() {
-			defer func() { <-limit }()
-			t.object, t.absent, t.err = r.writeReport(ctx, t)
-		})
-	}
-	all.Wait()
-}
-
-// writeReport makes one report say what is wanted. absent: the namespace is terminating or gone.
-func (r *reporter) writeReport(ctx context.Context, t *task) (out *v1alpha1.ProxyReport, absent bool, err error) {
-	old := t.have.object
-	for range 3 {
-		switch {
-		case old == nil && t.want.empty():
-			return nil, false, nil
-		case old == nil:
-			out, err = r.o.Hub.CreateReport(ctx, r.reports.make(t, nil))
-		case t.want.empty() && (!t.have.content.provesGone() || old.Boot != r.boot):
-			out, err = nil, r.o.Hub.DeleteReport(ctx, t.namespace, r.o.Name)
-		default:
-			out, err = r.o.Hub.UpdateReport(ctx, r.reports.make(t, old))
-		}
-		switch {
-		case err == nil:
-			return out, false, nil
-		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return nil, true, nil
-		case apierrors.IsNotFound(err):
-			if old == nil {
-				return nil, true, nil
-			}
-			old = nil
-		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			old, err = r.o.Hub.GetReport(ctx, t.namespace, r.o.Name)
-			if apierrors.IsNotFound(err) {
-				old, err = nil, nil
-			}
-			if err != nil {
-				return nil, false, err
-			}
-		default:
-			return nil, false, err
-		}
-	}
-	return nil, false, err
-}
-
-func (s *reports) make(t *task, old *v1alpha1.ProxyReport) *v1alpha1.ProxyReport {
-	out := &v1alpha1.ProxyReport{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: s.name}}
-	if old != nil {
-		out.ObjectMeta = *old.ObjectMeta.DeepCopy()
-		out.ManagedFields = nil
-	}
-	out.Boot = s.boot
-	out.Refused, out.Members, out.Addresses, out.Truncated = t.want.Refused, t.want.Members, t.want.Addresses, t.want.Truncated
-	return out
-}
-
-// settle takes a task's result in. An error means that the hub can't be reached.
-func (r *reporter) settle(t *task, now time.Time) error {
-	s := &r.reports
-	if t.err != nil {
-		r.o.Metrics.write("failed", "report")
-		if unreachable(t.err) {
-			return fmt.Errorf("writing report of %s: %w", t.namespace, t.err)
-		}
-		h := s.held[t.namespace]
-		if h == nil {
-			h = &hold{pause: heldFrom}
-			s.held[t.namespace] = h
-			r.log.Error("report can't be written; nothing is proven in that namespace", "namespace", t.namespace, "err", t.err)
-		}
-		h.next = now.Add(h.pause)
-		h.pause = min(h.pause*2, heldUpTo)
-		return nil
-	}
-	delete(s.held, t.namespace)
-	if t.object == nil && !t.absent && t.want.empty() {
-		r.o.Metrics.write("deleted", "report")
-		delete(s.have, t.namespace)
-		return nil
-	}
-	rep := &report{object: t.object, content: *t.want, written: now}
-	if t.absent {
-		rep.absent = now.Add(absentFor)
-	}
-	s.have[t.namespace] = rep
-	if t.object != nil {
-		r.o.Metrics.write("written", "report")
-		s.unsaid = true
-		s.proved = s.proved || t.news == proof
-		if newer(t.object.ResourceVersion, s.version) {
-			s.version = t.object.ResourceVersion
-		}
-	}
-	return nil
 }
 
 // readReports learns what stands in the hub under this proxy's name, by whatever boot.
