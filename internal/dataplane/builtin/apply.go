@@ -210,7 +210,11 @@ func (d *Dataplane) retire(f *frontend) {
 
 func (d *Dataplane) closeListener(s lb.Socket) {
 	if l := d.listeners[s]; l != nil {
+		l.front.Store(nil)
 		l.close()
+		if l.udp != nil && !l.udp.over() {
+			d.ending[s] = l.udp
+		}
 		delete(d.listeners, s)
 		delete(d.unbound, l)
 	}
@@ -218,6 +222,11 @@ func (d *Dataplane) closeListener(s lb.Socket) {
 
 // applyListeners opens what is new and tries again what could not be opened; it returns how many it opened.
 func (d *Dataplane) applyListeners(changes []lb.ListenerChange) (opened int) {
+	for s, u := range d.ending {
+		if u.over() {
+			delete(d.ending, s)
+		}
+	}
 	for _, c := range changes {
 		if c.New == nil {
 			continue

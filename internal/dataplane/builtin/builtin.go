@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
@@ -23,6 +24,9 @@ type Dataplane struct {
 	penalties penalties
 	leaving   *leaving
 	buffers   sync.Pool
+	datagrams sync.Pool
+	// flows counts those of UDP.
+	flows atomic.Int64
 	// fewFiles and failedAccept keep the log short.
 	fewFiles, failedAccept seldom
 	// running counts accept loops and connections.
@@ -41,6 +45,8 @@ type Dataplane struct {
 	pools     map[poolKey]*pool
 	frontends map[lb.FrontendID]*frontend
 	listeners map[lb.Socket]*listener
+	// ending are the sockets that have left the Program and still serve UDP flows.
+	ending map[lb.Socket]*datagrams
 	// unbound are the listeners that could not be opened yet.
 	unbound map[*listener]lb.Problem
 }
@@ -57,7 +63,9 @@ func New(o Options) *Dataplane {
 		penalties: newPenalties(),
 		leaving:   newLeaving(),
 		buffers:   sync.Pool{New: func() any { return new([bufferSize]byte) }},
+		datagrams: sync.Pool{New: func() any { return new([datagramSize]byte) }},
 		groups:    map[groupKey]*group{},
+		ending:    map[lb.Socket]*datagrams{},
 		ended:     map[groupKey]struct{}{},
 		targets:   map[targetKey]*target{},
 		tables:    map[lb.TableKey]*table{},

@@ -15,12 +15,19 @@ const (
 	reasonAddressNotLocal  = "AddressNotLocal"
 )
 
-// Check names the frontends that plain TCP over IPv4 can't express, each with the first cause found.
+// Check names what can't be expressed: the frontends that can't be served, each with the first
+// cause found, and those that are served without something.
 func (*Dataplane) Check(s *lb.Snapshot) []lb.Problem {
 	var out []lb.Problem
 	for _, f := range s.Frontends {
-		if field, message := inexpressible(f, s.Pools[f.Pool]); field != "" {
+		p := s.Pools[f.Pool]
+		if field, message := inexpressible(f, p); field != "" {
 			out = append(out, problem(f.ID, field, reasonNotSupported, message))
+		} else if p != nil && p.KeepClient {
+			without := problem(f.ID, "spec.proxy.clientAddress", reasonNotSupported,
+				"data plane builtin shows members its own address; set proxyProtocol if they must know the client's, or use a class with data plane nftables")
+			without.Effect = lb.ServedWithout
+			out = append(out, without)
 		}
 	}
 	return out
@@ -28,14 +35,12 @@ func (*Dataplane) Check(s *lb.Snapshot) []lb.Problem {
 
 func inexpressible(f *lb.Frontend, p *lb.Pool) (field, message string) {
 	switch {
-	case f.ID.Protocol != lb.TCP:
-		return "spec.ports.protocol", fmt.Sprintf("data plane builtin serves TCP only, not %s; use TCP, or a class with another data plane", f.ID.Protocol)
-	case !f.ID.Address.Is4():
-		return "spec.ipFamilies", fmt.Sprintf("data plane builtin serves IPv4 only, not %s; use IPv4, or a class with another data plane", f.ID.Address)
-	case len(f.Sources) > 0:
-		return "spec.sourceRanges", "data plane builtin doesn't tell clients apart; leave sourceRanges out, or use a class with another data plane"
-	case f.ProxyProtocol != 0:
-		return "spec.proxyProtocol", "data plane builtin sends no PROXY header; leave proxyProtocol out, or use a class with another data plane"
+	case f.ID.Protocol != lb.TCP && f.ID.Protocol != lb.UDP:
+		return "spec.ports.protocol", fmt.Sprintf("data plane builtin serves TCP and UDP, not %s; use one of these, or a class with another data plane", f.ID.Protocol)
+	case f.ID.Protocol == lb.UDP && f.ProxyProtocol != 0:
+		return "spec.proxyProtocol", "data plane builtin sends no PROXY header over UDP; leave proxyProtocol out, or serve this port from another LoadBalancer"
+	case f.ProxyProtocol < 0 || f.ProxyProtocol > 2:
+		return "spec.proxyProtocol", fmt.Sprintf("PROXY protocol version %d is not known; use 1 or 2", f.ProxyProtocol)
 	case p != nil && !checkable(p.Check.Kind):
 		return "spec.healthCheck.type", fmt.Sprintf("health check %s is not known; use TCP, HTTP, HTTPS or None", p.Check.Kind)
 	}

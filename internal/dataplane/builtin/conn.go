@@ -13,6 +13,8 @@ type conn struct {
 	client *net.TCPConn
 	from   netip.AddrPort
 	front  *frontend
+	// inFront and inMember keep it in the lists of those two.
+	inFront, inMember tie
 	// active is when bytes last moved, while idle connections are to be closed.
 	active atomic.Int64
 
@@ -25,8 +27,9 @@ type conn struct {
 // serve carries one client from accept to end.
 func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
 	defer d.running.Done()
-	c := &conn{client: client, from: client.RemoteAddr().(*net.TCPAddr).AddrPort()}
-	for c.front = l.front.Load(); c.front == nil || !c.front.admit(c); {
+	c := &conn{client: client, from: clientOf(client.RemoteAddr().(*net.TCPAddr).AddrPort())}
+	c.inFront.of, c.inMember.of = c, c
+	for c.front = l.front.Load(); c.front == nil || !c.front.admit(&c.inFront); {
 		next := l.front.Load()
 		if next == c.front { // It has retired and none took its place.
 			reset(client)
@@ -34,20 +37,59 @@ func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
 		}
 		c.front = next
 	}
-	defer c.front.dismiss(c)
+	defer c.front.dismiss(&c.inFront)
 	config := c.front.config.Load()
+	if !config.allows(c.from.Addr()) {
+		d.metrics.refuse(c.front.id.Tenant, notAllowed)
+		reset(client)
+		return
+	}
 	c.front.metrics.accepted.Inc()
 
-	m := d.connect(c, config.pool)
+	m := d.connect(c, c.from, config.pool)
 	if m == nil {
 		reset(client)
 		return
 	}
-	defer m.dismiss(c)
+	defer m.dismiss(&c.inMember)
 	open := d.metrics.openConnections.WithLabelValues(string(c.front.id.Tenant))
 	open.Inc()
 	defer open.Dec()
 	d.relay(c, config.IdleTimeout)
+}
+
+// clientOf is a client's address as Frontend.Sources and hashes know it.
+func clientOf(a netip.AddrPort) netip.AddrPort {
+	if a.Addr().Is4In6() {
+		return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	}
+	return a
+}
+
+func (c *conn) over() bool         { return c.dead.Load() }
+func (c *conn) through() *frontend { return c.front }
+
+// reach connects to a member, and says there who is proxied.
+func (c *conn) reach(d *Dataplane, m *member, to netip.AddrPort) (result string) {
+	if !m.admit(&c.inMember) {
+		return declined
+	}
+	target, err := d.dial(to)
+	if err == nil {
+		if version := c.front.config.Load().ProxyProtocol; version != 0 {
+			err = sayProxied(target, version, c.from, netip.AddrPortFrom(c.front.id.Address, c.front.id.Port))
+		}
+		if err == nil {
+			if c.reaches(target) {
+				return connected
+			}
+			m.dismiss(&c.inMember)
+			return declined
+		}
+		reset(target)
+	}
+	m.dismiss(&c.inMember)
+	return d.judge(to, err)
 }
 
 // reaches has c go on to target; false if c was cut meanwhile, target is closed then.

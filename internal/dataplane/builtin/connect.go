@@ -24,6 +24,23 @@ var results = []string{connected, refused, timedOut, unreachable, noResources}
 // scarcePause is the wait before the next attempt when this host has no files left.
 const scarcePause = 10 * time.Millisecond
 
+// Why a client is turned away, as metrics have it.
+const (
+	noMembers    = "no_members"
+	notConnected = "not_connected"
+	notAllowed   = "not_allowed"
+)
+
+// declined is no result: the member drains, or the client is gone.
+const declined = ""
+
+// caller wants to reach a member: a TCP connection, or a UDP flow.
+type caller interface {
+	carried
+	// reach has the member count it and goes to it. Any result but connected leaves no trace at the member.
+	reach(d *Dataplane, m *member, to netip.AddrPort) (result string)
+}
+
 // attempts is how often, and on whom, a connection was tried.
 type attempts struct {
 	left  int
@@ -39,32 +56,32 @@ func (a *attempts) has(m *member) bool {
 	return false
 }
 
-// connect finds a member for c and connects to it; nil if none takes it. The
+// connect finds a member for c and goes to it; nil if none takes it. The
 // member counts c from before the connect; the caller dismisses c.
-func (d *Dataplane) connect(c *conn, p *pool) *member {
+func (d *Dataplane) connect(c caller, from netip.AddrPort, p *pool) *member {
 	a := attempts{left: d.o.ConnectAttempts}
 	for {
 		config := p.config.Load()
 		state := config.table.state.Load()
-		if m := d.try(c, config, state.built(), &a); m != nil {
+		if m := d.try(c, from, config, state.built(), &a); m != nil {
 			return m
 		}
-		if a.left > 0 && !c.dead.Load() && (p.config.Load() != config || config.table.state.Load() != state) {
+		if a.left > 0 && !c.over() && (p.config.Load() != config || config.table.state.Load() != state) {
 			continue // The members have changed meanwhile.
 		}
-		because := "not_connected"
+		because := notConnected
 		if len(state.members) == 0 {
-			because = "no_members"
+			because = noMembers
 		}
-		d.metrics.refusedClients.WithLabelValues(string(p.tenant), because).Inc()
+		d.metrics.refuse(p.tenant, because)
 		return nil
 	}
 }
 
 // try goes through the members in the order of c's flow, those that failed just now last.
-func (d *Dataplane) try(c *conn, p *poolConfig, s *tableState, a *attempts) *member {
+func (d *Dataplane) try(c caller, from netip.AddrPort, p *poolConfig, s *tableState, a *attempts) *member {
 	var last []*member
-	for i := range s.table.Order(p.Hash.Of(c.from)) {
+	for i := range s.table.Order(p.Hash.Of(from)) {
 		m := s.members[i]
 		if d.penalties.has(netip.AddrPortFrom(m.target.member.Address, p.Port)) {
 			last = append(last, m)
@@ -88,9 +105,16 @@ func (d *Dataplane) try(c *conn, p *poolConfig, s *tableState, a *attempts) *mem
 	return nil
 }
 
-// reach connects c to m; false if that is to be tried elsewhere.
-func (d *Dataplane) reach(c *conn, m *member, port uint16, a *attempts) bool {
-	if a.has(m) || !m.admit(c) {
+// reach has c go to m; false if that is to be tried elsewhere.
+func (d *Dataplane) reach(c caller, m *member, port uint16, a *attempts) bool {
+	if a.has(m) {
+		return false
+	}
+	result := c.reach(d, m, netip.AddrPortFrom(m.target.member.Address, port))
+	if result == declined {
+		if c.over() {
+			a.left = 0
+		}
 		return false
 	}
 	if len(a.tried) > 0 {
@@ -98,15 +122,11 @@ func (d *Dataplane) reach(c *conn, m *member, port uint16, a *attempts) bool {
 	}
 	a.left--
 	a.tried = append(a.tried, m)
-	address := netip.AddrPortFrom(m.target.member.Address, port)
-	target, err := d.dial(address)
-	result := d.judge(address, err)
 	m.target.metrics.connects[result].Inc()
-	if err == nil && c.reaches(target) {
+	if result == connected {
 		return true
 	}
-	m.dismiss(c)
-	if c.dead.Load() {
+	if c.over() {
 		a.left = 0
 	}
 	if result == noResources {
@@ -118,7 +138,7 @@ func (d *Dataplane) reach(c *conn, m *member, port uint16, a *attempts) bool {
 func (d *Dataplane) dial(address netip.AddrPort) (*net.TCPConn, error) {
 	dialer := net.Dialer{Timeout: d.o.ConnectTimeout, KeepAliveConfig: keepAlive}
 	// Not DialTCP: it binds before it connects, and so shares one range of ports among all destinations.
-	c, err := dialer.Dial("tcp4", address.String())
+	c, err := dialer.Dial("tcp", address.String())
 	if err != nil {
 		return nil, err
 	}

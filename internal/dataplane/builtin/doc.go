@@ -1,5 +1,5 @@
 // Package builtin is the data plane in plain Go: it turns an lb.Program into
-// listening sockets and relayed connections, for TCP over IPv4, without privileges.
+// listening sockets and relayed connections and flows, for TCP and UDP over IPv4 and IPv6, without privileges.
 //
 //	client ─▶ listener ─▶ frontend ─▶ pool ─▶ table ─▶ member ─▶ target
 //	          (a socket)  (its conns) (port)  (Maglev) (its conns)
@@ -26,7 +26,17 @@
 // that member last, and health is told.
 //
 // The kernel accepts a client before we see it, so a client without a member to
-// go to is reset right after it was accepted, not refused.
+// go to, or from outside the frontend's Sources, is reset right after it was accepted, not refused.
+//
+// UDP has flows: a client's address and port at a frontend, each with a socket of
+// its own to its member. One goroutine for each listener takes clients' datagrams,
+// in their order, and never waits for a member; one for each flow takes the answers.
+// A flow looks at its member again when table or verdicts have changed: one that is
+// dead, refuses or was removed it leaves at the next datagram, one that drains not
+// before it is drained out. A removed frontend's socket stays open for the flows
+// that it has, until they are idle or its pool's DrainTimeout ends them; datagrams of
+// others are dropped, as are those without a member, from outside Sources, and those
+// that the member's socket doesn't take. Flows are bounded; beyond, one that was quiet for long ends for a new one.
 //
 // What it can't do, Check says.
 package builtin

@@ -182,17 +182,18 @@ func TestMemberIsCountedWhileItIsDialled(t *testing.T) {
 	m := p.groups[groupKey{"tenant", "web"}].members[key]
 	p.Dataplane.mu.Unlock()
 	c := &conn{front: p.frontends[p.now.Listeners[0].Frontends[0]]}
-	if !m.admit(c) {
+	c.inMember.of = c
+	if !m.admit(&c.inMember) {
 		t.Fatal("not admitted")
 	}
 	p.apply(draining(web, 0))
 	if n := p.draining(key); n != 1 {
 		t.Errorf("%d open while a connection is on its way, want 1", n)
 	}
-	if m.admit(&conn{}) {
+	if m.admit(&tie{}) {
 		t.Error("a draining member took a connection")
 	}
-	m.dismiss(c)
+	m.dismiss(&c.inMember)
 	if n := p.draining(key); n != 0 {
 		t.Errorf("%d open, want none", n)
 	}

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ type frontend struct {
 
 	mu      sync.Mutex
 	retired bool
-	conns   map[*conn]struct{}
+	held    ties
 	timer   *time.Timer
 }
 
@@ -28,40 +29,52 @@ type frontendConfig struct {
 	pool *pool
 }
 
+// allows says whether a client may connect.
+func (c *frontendConfig) allows(client netip.Addr) bool {
+	if len(c.Sources) == 0 {
+		return true
+	}
+	for _, s := range c.Sources {
+		if s.Contains(client) {
+			return true
+		}
+	}
+	return false
+}
+
 func (d *Dataplane) newFrontend(f *lb.Frontend, p *pool) *frontend {
 	n := &frontend{
 		id:      f.ID,
 		leaving: d.leaving,
 		metrics: d.metrics.loadBalancer(f.ID.Tenant, f.ID.LoadBalancer),
-		conns:   map[*conn]struct{}{},
 	}
 	n.config.Store(&frontendConfig{f, p})
 	p.frontends[n] = struct{}{}
 	return n
 }
 
-// admit takes c on; false if the frontend has retired.
-func (f *frontend) admit(c *conn) bool {
+// admit takes one on; false if the frontend has retired.
+func (f *frontend) admit(t *tie) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.retired {
 		return false
 	}
-	f.conns[c] = struct{}{}
+	f.held.add(t)
 	f.open.Add(1)
 	return true
 }
 
-// dismiss lets go of c.
-func (f *frontend) dismiss(c *conn) {
+// dismiss lets go of one.
+func (f *frontend) dismiss(t *tie) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.conns, c)
+	f.held.remove(t)
 	f.open.Add(-1)
 	if !f.retired {
 		return
 	}
-	if len(f.conns) == 0 {
+	if f.held.n == 0 {
 		f.end()
 	}
 	f.leaving.notify()
@@ -75,7 +88,7 @@ func (f *frontend) retire(timeout time.Duration) {
 		return
 	}
 	f.retired = true
-	if len(f.conns) == 0 {
+	if f.held.n == 0 {
 		f.end()
 		return
 	}
@@ -96,10 +109,7 @@ func (f *frontend) end() {
 
 func (f *frontend) cutAll() {
 	f.mu.Lock()
-	cut := make([]*conn, 0, len(f.conns))
-	for c := range f.conns {
-		cut = append(cut, c)
-	}
+	cut := f.held.all()
 	f.mu.Unlock()
 	for _, c := range cut {
 		c.cut()

@@ -114,7 +114,7 @@ func (d *Dataplane) newMember(g *group, n *lb.Member) *member {
 	}
 	t.refs++
 	t.serving.Add(1)
-	m := &member{target: t, leaving: d.leaving, conns: map[*conn]struct{}{}}
+	m := &member{target: t, leaving: d.leaving}
 	g.members[n.Key()] = m
 	return m
 }

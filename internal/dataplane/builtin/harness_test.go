@@ -105,6 +105,8 @@ type service struct {
 	group   lb.GroupID
 	pool    lb.Pool
 	front   lb.Frontend
+	// protocol is TCP where it is not said.
+	protocol lb.Protocol
 }
 
 func program(services ...service) *lb.Program {
@@ -121,8 +123,11 @@ func program(services ...service) *lb.Program {
 		if s.group == "" {
 			s.group = lb.GroupID(s.name)
 		}
+		if s.protocol == "" {
+			s.protocol = lb.TCP
+		}
 		f, pool := s.front, s.pool
-		f.ID = lb.FrontendID{Tenant: s.tenant, LoadBalancer: s.name, Address: s.at.Addr(), Protocol: lb.TCP, Port: s.at.Port()}
+		f.ID = lb.FrontendID{Tenant: s.tenant, LoadBalancer: s.name, Address: s.at.Addr(), Protocol: s.protocol, Port: s.at.Port()}
 		f.Pool = lb.PoolID(s.name)
 		pool.ID, pool.Group, pool.Port = f.Pool, s.group, s.port
 		if pool.Hash == "" {
@@ -144,7 +149,7 @@ func memberAt(uid string, address string) lb.Member {
 func freePort(t testing.TB, addresses ...string) uint16 {
 	t.Helper()
 	for range 100 {
-		ln, err := net.Listen("tcp4", addresses[0]+":0")
+		ln, err := net.Listen("tcp", net.JoinHostPort(addresses[0], "0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +157,7 @@ func freePort(t testing.TB, addresses ...string) uint16 {
 		ln.Close()
 		free := true
 		for _, a := range addresses {
-			other, err := net.Listen("tcp4", fmt.Sprintf("%s:%d", a, port))
+			other, err := net.Listen("tcp", at(a, port).String())
 			if err != nil {
 				free = false
 				break
@@ -197,7 +202,7 @@ func listen(t testing.TB, name string, where netip.AddrPort) *backend {
 
 func listenWith(t testing.TB, name string, where netip.AddrPort, talk func(net.Conn)) *backend {
 	t.Helper()
-	ln, err := net.Listen("tcp4", where.String())
+	ln, err := net.Listen("tcp", where.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +255,7 @@ type client struct {
 }
 
 func connect(where netip.AddrPort) (*client, error) {
-	c, err := net.DialTimeout("tcp4", where.String(), patience)
+	c, err := net.DialTimeout("tcp", where.String(), patience)
 	if err != nil {
 		return nil, err
 	}

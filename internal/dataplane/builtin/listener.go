@@ -26,8 +26,9 @@ type listener struct {
 	socket lb.Socket
 	front  atomic.Pointer[frontend]
 	closed chan struct{}
-	// ln is nil until it could be opened; under Dataplane.mu.
-	ln *net.TCPListener
+	// One of ln and udp is there once it could be opened; under Dataplane.mu.
+	ln  *net.TCPListener
+	udp *datagrams
 }
 
 func newListener(s lb.Socket) *listener {
@@ -36,10 +37,13 @@ func newListener(s lb.Socket) *listener {
 
 // open binds l's socket and starts to accept.
 func (d *Dataplane) open(l *listener) error {
+	if l.socket.Protocol == lb.UDP {
+		return d.openDatagrams(l)
+	}
 	lc := net.ListenConfig{KeepAlive: -1, Control: inherit}
 	lc.SetMultipathTCP(false) // Such connections can't be spliced.
 	address := netip.AddrPortFrom(d.o.bindAddress(l.socket.Address), l.socket.Port)
-	ln, err := lc.Listen(context.Background(), "tcp4", address.String())
+	ln, err := lc.Listen(context.Background(), "tcp", address.String())
 	if err != nil {
 		return err
 	}
@@ -47,6 +51,23 @@ func (d *Dataplane) open(l *listener) error {
 	d.metrics.listeners.Inc()
 	d.running.Add(1)
 	go d.accept(l, l.ln)
+	return nil
+}
+
+func (d *Dataplane) openDatagrams(l *listener) error {
+	if u := d.ending[l.socket]; u != nil {
+		delete(d.ending, l.socket)
+		if u.revive(l) {
+			l.udp = u
+			return nil
+		}
+	}
+	address := netip.AddrPortFrom(d.o.bindAddress(l.socket.Address), l.socket.Port)
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))
+	if err != nil {
+		return err
+	}
+	l.udp = d.newDatagrams(l, conn)
 	return nil
 }
 
@@ -69,7 +90,7 @@ func inherit(_, _ string, raw syscall.RawConn) error {
 	return err
 }
 
-// close refuses clients from now on. Its frontend is left to the caller.
+// close refuses clients from now on; UDP flows go on. Its frontend is left to the caller.
 func (l *listener) close() {
 	select {
 	case <-l.closed:
@@ -79,6 +100,9 @@ func (l *listener) close() {
 	close(l.closed)
 	if l.ln != nil {
 		l.ln.Close()
+	}
+	if l.udp != nil {
+		l.udp.end()
 	}
 }
 

@@ -39,6 +39,8 @@ func TestTranslationKeepsTheHostPart(t *testing.T) {
 		{"203.0.113.9/32=10.0.0.1/32", "203.0.113.9", "10.0.0.1"},
 		{"0.0.0.0/0=0.0.0.0/0", "1.2.3.4", "1.2.3.4"},
 		{"203.0.112.0/23=10.2.0.0/23", "203.0.113.1", "10.2.1.1"},
+		{"2001:db8::/64=fd00:1::/64", "2001:db8::7:8", "fd00:1::7:8"},
+		{"2001:db8::/64=fd00:1::/64", "203.0.113.1", "203.0.113.1"},
 	} {
 		tr, err := ParseTranslation(test.translation)
 		if err != nil {
@@ -49,7 +51,7 @@ func TestTranslationKeepsTheHostPart(t *testing.T) {
 			t.Errorf("%s: %s is served at %s, want %s", test.translation, test.from, got, test.to)
 		}
 	}
-	for _, wrong := range []string{"", "1.2.3.0/24", "1.2.3.0/24=1.2.3.4", "1.2.3.0/24=10.0.0.0/16", "fd00::/64=fd01::/64"} {
+	for _, wrong := range []string{"", "1.2.3.0/24", "1.2.3.0/24=1.2.3.4", "1.2.3.0/24=10.0.0.0/16", "fd00::/64=10.0.0.0/8", "::ffff:1.2.3.0/120=::ffff:1.2.4.0/120"} {
 		if tr, err := ParseTranslation(wrong); err == nil {
 			t.Errorf("%q was taken as %v", wrong, tr)
 		}
@@ -146,7 +148,7 @@ func TestCheckNamesWhatItCannotExpress(t *testing.T) {
 		return f
 	}
 	s := &lb.Snapshot{
-		Pools: map[lb.PoolID]*lb.Pool{"web": {ID: "web"}, "odd": {ID: "odd", Check: lb.Check{Kind: "GRPC", Port: 1}}},
+		Pools: map[lb.PoolID]*lb.Pool{"web": {ID: "web"}, "keep": {ID: "keep", KeepClient: true}, "odd": {ID: "odd", Check: lb.Check{Kind: "GRPC", Port: 1}}},
 		Frontends: []*lb.Frontend{
 			front(1, v4, lb.TCP, nil),
 			front(2, v4, lb.UDP, nil),
@@ -155,16 +157,18 @@ func TestCheckNamesWhatItCannotExpress(t *testing.T) {
 			front(5, v4, lb.TCP, func(f *lb.Frontend) { f.Sources = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }),
 			front(6, v4, lb.TCP, func(f *lb.Frontend) { f.ProxyProtocol = 2 }),
 			front(7, v4, lb.TCP, func(f *lb.Frontend) { f.Pool = "odd" }),
+			front(9, v6, lb.UDP, func(f *lb.Frontend) { f.ProxyProtocol = 2 }),
+			front(10, v4, lb.UDP, func(f *lb.Frontend) { f.Pool = "keep" }),
 			front(8, v4, lb.TCP, func(f *lb.Frontend) { f.IdleTimeout, f.AffinityTimeout = 1, 1 }),
 		},
 	}
 	var got []string
 	for _, p := range New(Options{}).Check(s) {
-		got = append(got, fmt.Sprintf("%d %s %s", p.Object.Port, p.Reason, p.Field))
+		got = append(got, fmt.Sprintf("%d %s %s %s", p.Object.Port, p.Effect, p.Reason, p.Field))
 	}
 	want := []string{
-		"2 NotSupported spec.ports.protocol", "3 NotSupported spec.ports.protocol", "4 NotSupported spec.ipFamilies",
-		"5 NotSupported spec.sourceRanges", "6 NotSupported spec.proxyProtocol", "7 NotSupported spec.healthCheck.type",
+		"3 Refused NotSupported spec.ports.protocol", "7 Refused NotSupported spec.healthCheck.type",
+		"9 Refused NotSupported spec.proxyProtocol", "10 ServedWithout NotSupported spec.proxy.clientAddress",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -36,32 +36,32 @@ type member struct {
 	drains   bool
 	since    time.Time
 	drainFor time.Duration
-	conns    map[*conn]struct{}
+	held     ties
 	timer    *time.Timer
 }
 
-// admit counts c for m; false if m drains.
-func (m *member) admit(c *conn) bool {
+// admit counts one for m; false if m drains.
+func (m *member) admit(t *tie) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.drains {
 		return false
 	}
-	m.conns[c] = struct{}{}
+	m.held.add(t)
 	m.open.Add(1)
 	return true
 }
 
-// dismiss lets go of c.
-func (m *member) dismiss(c *conn) {
+// dismiss lets go of one.
+func (m *member) dismiss(t *tie) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.conns, c)
+	m.held.remove(t)
 	m.open.Add(-1)
 	if !m.drains {
 		return
 	}
-	if len(m.conns) == 0 {
+	if m.held.n == 0 {
 		m.stopTimer()
 		m.leaving.dropMember(m)
 	}
@@ -76,7 +76,7 @@ func (m *member) drain(drainFor time.Duration) {
 	if !m.drains {
 		m.drains, m.since = true, time.Now()
 		m.target.serving.Add(-1)
-		if len(m.conns) > 0 {
+		if m.held.n > 0 {
 			m.leaving.addMember(m)
 		}
 	}
@@ -111,8 +111,8 @@ func (m *member) rearm() {
 func (m *member) arm() {
 	m.stopTimer()
 	var first time.Time
-	for c := range m.conns {
-		if due := m.due(c); !due.IsZero() && (first.IsZero() || due.Before(first)) {
+	for t := m.held.first; t != nil; t = t.next {
+		if due := m.due(t.of); !due.IsZero() && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
 	}
@@ -122,12 +122,12 @@ func (m *member) arm() {
 }
 
 // due is when c is to be cut; zero: never, or it has been. m.mu is held.
-func (m *member) due(c *conn) time.Time {
+func (m *member) due(c carried) time.Time {
 	limit := m.drainFor
 	if limit == lb.DrainUnset {
-		limit = c.front.config.Load().pool.config.Load().DrainTimeout
+		limit = c.through().config.Load().pool.config.Load().DrainTimeout
 	}
-	if limit <= 0 || c.dead.Load() {
+	if limit <= 0 || c.over() {
 		return time.Time{}
 	}
 	return m.since.Add(limit)
@@ -135,11 +135,11 @@ func (m *member) due(c *conn) time.Time {
 
 func (m *member) cutDue() {
 	m.mu.Lock()
-	var cut []*conn
+	var cut []carried
 	if now := time.Now(); m.drains {
-		for c := range m.conns {
-			if due := m.due(c); !due.IsZero() && !due.After(now) {
-				cut = append(cut, c)
+		for t := m.held.first; t != nil; t = t.next {
+			if due := m.due(t.of); !due.IsZero() && !due.After(now) {
+				cut = append(cut, t.of)
 			}
 		}
 	}

@@ -15,6 +15,9 @@ type metrics struct {
 	retries         *prometheus.CounterVec
 	refusedClients  *prometheus.CounterVec
 	acceptErrors    prometheus.Counter
+	flows           *prometheus.GaugeVec
+	dropped         *prometheus.CounterVec
+	evicted         prometheus.Counter
 	listeners       prometheus.Gauge
 
 	mu            sync.Mutex
@@ -32,8 +35,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		connects:        counter("connects_total", "Connects to targets, by result (ok, refused, timeout, unreachable, local).", "tenant", "target", "result"),
 		accepted:        counter("accepted_total", "Clients' connections accepted.", "tenant", "loadbalancer"),
 		retries:         counter("retries_total", "Connects to a second or further target for one client.", "tenant"),
-		refusedClients:  counter("refused_clients_total", "Clients turned away, by cause (no_members, not_connected).", "tenant", "because"),
+		refusedClients:  counter("refused_clients_total", "Clients turned away, by cause (no_members, not_connected, not_allowed).", "tenant", "because"),
 		openConnections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fairlead_proxy_open_connections", Help: "Connections relayed now."}, []string{"tenant"}),
+		flows:           prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fairlead_proxy_udp_flows", Help: "UDP flows now."}, []string{"tenant"}),
+		dropped:         counter("udp_dropped_total", "Datagrams dropped, by cause (no_room, not_allowed, not_sent); those without a target are in refused_clients_total.", "tenant", "because"),
+		evicted:         prometheus.NewCounter(prometheus.CounterOpts{Name: "fairlead_proxy_udp_evicted_total", Help: "UDP flows ended before their time to make room for new ones."}),
 		acceptErrors:    prometheus.NewCounter(prometheus.CounterOpts{Name: "fairlead_proxy_accept_errors_total", Help: "Accepts that failed, most likely for want of files."}),
 		listeners:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "fairlead_proxy_listeners", Help: "Listening sockets."}),
 		targets:         map[[2]string]*targetMetrics{},
@@ -41,9 +47,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		tenants:         map[string]int{},
 	}
 	if r != nil {
-		r.MustRegister(m.connects, m.accepted, m.retries, m.refusedClients, m.openConnections, m.acceptErrors, m.listeners)
+		r.MustRegister(m.connects, m.accepted, m.retries, m.refusedClients, m.openConnections, m.acceptErrors, m.listeners, m.flows, m.dropped, m.evicted)
 	}
 	return m
+}
+
+// refuse counts a client that is turned away.
+func (m *metrics) refuse(tenant lb.TenantID, because string) {
+	m.refusedClients.WithLabelValues(string(tenant), because).Inc()
+}
+
+// drop counts a datagram that is dropped.
+func (m *metrics) drop(tenant lb.TenantID, because string) {
+	m.dropped.WithLabelValues(string(tenant), because).Inc()
 }
 
 // targetMetrics are the series of one target name, shared by its addresses.
@@ -123,4 +139,6 @@ func (l *loadBalancerMetrics) release() {
 	m.openConnections.Delete(of)
 	m.retries.Delete(of)
 	m.refusedClients.DeletePartialMatch(of)
+	m.flows.Delete(of)
+	m.dropped.DeletePartialMatch(of)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 )
 
 // What Options leave out.
@@ -29,6 +30,9 @@ type Options struct {
 	ConnectTimeout time.Duration
 	// TableSize is the number of slots of a table; all proxies of a pool need the same.
 	TableSize int
+	// MaxFlows bounds the UDP flows of all frontends together; one frontend may have a quarter of them. 0: DefaultMaxFlows,
+	// or a quarter of the files that this process may open, if that is less.
+	MaxFlows int
 	// Suspect is told addresses that refused a connection or didn't answer. It must not block.
 	Suspect func(netip.Addr)
 }
@@ -45,6 +49,13 @@ func (o Options) complete() Options {
 	}
 	if o.TableSize <= 0 {
 		o.TableSize = DefaultTableSize
+	}
+	if o.MaxFlows <= 0 {
+		o.MaxFlows = DefaultMaxFlows
+		var files unix.Rlimit
+		if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Cur/4 < DefaultMaxFlows {
+			o.MaxFlows = max(int(files.Cur/4), 1)
+		}
 	}
 	if o.Suspect == nil {
 		o.Suspect = func(netip.Addr) {}

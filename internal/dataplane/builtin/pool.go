@@ -49,7 +49,7 @@ type tableState struct {
 func (s *tableState) built() *tableState {
 	s.once.Do(func() {
 		eligible := lb.Eligible(s.view.Group, s.pool, s.health)
-		s.table = lb.NewTable(eligible, s.size)
+		s.table = s.pool.Hash.NewTable(eligible, s.size)
 		s.members = make([]*member, len(eligible))
 		at := 0
 		for i := range eligible { // in the group's order
@@ -66,7 +66,7 @@ func (s *tableState) built() *tableState {
 func (d *Dataplane) refresh(t *table) {
 	t.state.Store(&tableState{
 		view:   t.group.view,
-		pool:   &lb.Pool{Group: t.key.Group, Check: t.key.Check, FailOpen: t.key.FailOpen, Hash: t.key.Hash},
+		pool:   &lb.Pool{Group: t.key.Group, Check: t.key.Check, FailOpen: t.key.FailOpen, Hash: t.key.Hash, Zone: t.key.Zone},
 		health: d.health,
 		size:   d.o.TableSize,
 	})

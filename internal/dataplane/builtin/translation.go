@@ -12,7 +12,7 @@ type Translation struct {
 	From, To netip.Prefix
 }
 
-// ParseTranslation reads FROM=TO, two IPv4 prefixes of one length, as in 203.0.113.0/24=10.0.0.0/24.
+// ParseTranslation reads FROM=TO, two prefixes of one family and length, as in 203.0.113.0/24=10.0.0.0/24.
 func ParseTranslation(s string) (Translation, error) {
 	from, to, ok := strings.Cut(s, "=")
 	if !ok {
@@ -26,8 +26,8 @@ func ParseTranslation(s string) (Translation, error) {
 	if t.To, err = netip.ParsePrefix(to); err != nil {
 		return Translation{}, fmt.Errorf("translation %q: %w", s, err)
 	}
-	if !t.From.Addr().Is4() || !t.To.Addr().Is4() {
-		return Translation{}, fmt.Errorf("translation %q: both prefixes must be IPv4", s)
+	if t.From.Addr().Is4In6() || t.To.Addr().Is4In6() || t.From.Addr().Is4() != t.To.Addr().Is4() {
+		return Translation{}, fmt.Errorf("translation %q: both prefixes must be IPv4, or both IPv6", s)
 	}
 	if t.From.Bits() != t.To.Bits() {
 		return Translation{}, fmt.Errorf("translation %q: both prefixes must be of one length", s)
@@ -40,10 +40,10 @@ func (t Translation) String() string { return t.From.String() + "=" + t.To.Strin
 
 // translate says where address is served; false if it doesn't lie in From.
 func (t Translation) translate(address netip.Addr) (netip.Addr, bool) {
-	if !address.Is4() || !t.From.IsValid() || !t.From.Contains(address) {
+	if !t.From.IsValid() || !t.From.Contains(address) { // Contains tells the families apart.
 		return address, false
 	}
-	out, to := address.As4(), t.To.Masked().Addr().As4()
+	out, to := address.AsSlice(), t.To.Masked().Addr().AsSlice()
 	for i, bits := 0, t.To.Bits(); bits > 0; i, bits = i+1, bits-8 {
 		mask := byte(0xff)
 		if bits < 8 {
@@ -51,5 +51,5 @@ func (t Translation) translate(address netip.Addr) (netip.Addr, bool) {
 		}
 		out[i] = out[i]&^mask | to[i]&mask
 	}
-	return netip.AddrFrom4(out), true
+	return netip.AddrFromSlice(out)
 }
