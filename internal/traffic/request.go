@@ -58,9 +58,19 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 2048) 
 // Ask makes one request: a new connection, an HTTP/1.1 GET of path, the whole
 // answer, all within Timeout. It never tries again.
 func Ask(ctx context.Context, to netip.AddrPort, path string) (Answer, error) {
+	return ask(ctx, plainly, to, path)
+}
+
+// plainly dials from this host.
+func plainly(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
+
+func ask(ctx context.Context, dial Dial, to netip.AddrPort, path string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	conn, r, resp, err := open(ctx, to, path, "Connection: close\r\n")
+	conn, r, resp, err := open(ctx, dial, to, path, "Connection: close\r\n")
 	if err != nil {
 		return Answer{}, err
 	}
@@ -78,9 +88,8 @@ func Ask(ctx context.Context, to netip.AddrPort, path string) (Answer, error) {
 
 // open connects and returns the answer's head. The caller closes the connection
 // and, after the last read, gives the reader back.
-func open(ctx context.Context, to netip.AddrPort, path, header string) (net.Conn, *bufio.Reader, *http.Response, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", to.String())
+func open(ctx context.Context, dial Dial, to netip.AddrPort, path, header string) (net.Conn, *bufio.Reader, *http.Response, error) {
+	conn, err := dial(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"context"
+	"net"
 	"net/netip"
 	"time"
 )
@@ -18,6 +20,18 @@ type Service struct {
 	// Allow returns "" if the Pod that answered a request begun at that time may do so,
 	// else why not. It is called when a window is judged. Nil allows every Pod.
 	Allow func(Identity, time.Time) string
+	// Dial opens the connections; nil: from this host, plainly.
+	Dial Dial
+}
+
+// Dial opens a connection, as net.Dialer.DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+func (s *Service) dial() Dial {
+	if s.Dial != nil {
+		return s.Dial
+	}
+	return plainly
 }
 
 // Way is one address of a Service.
