@@ -16,8 +16,12 @@ import (
 const (
 	// patience is how long the hub may take for its first view before the last-good file is served.
 	patience = 500 * time.Millisecond
-	// refusedAgain is the pause before what was refused is tried again: a port may have become free.
-	refusedAgain = time.Second
+	// refusedFrom and refusedUpTo bound the pause before what was refused is tried again: a port may have become free.
+	refusedFrom = time.Second
+	refusedUpTo = 10 * time.Second
+	// failedFrom and failedUpTo bound the pause after an Apply that failed; a Program that changed meanwhile waits for the former only.
+	failedFrom = 100 * time.Millisecond
+	failedUpTo = 5 * time.Second
 )
 
 // loop is the proxy's one goroutine that builds and applies.
@@ -51,9 +55,12 @@ type loop struct {
 	state   *served
 
 	healthDirty, observeDirty bool
-	// again is when Apply is called again, whatever happens; failures in a row make it later.
-	again    time.Time
-	failures int
+	// again is when Apply is called again, whatever happens; failures or same refusals in a row make it later.
+	again     time.Time
+	failures  int
+	refusals  int
+	failed    *lb.Program // without health, what the last Apply failed with
+	attempted time.Time   // when that was
 }
 
 // changed names the object of a Change.
@@ -118,7 +125,7 @@ func (l *loop) turn(ctx context.Context) {
 	l.takeIn()
 	own := l.own.state()
 	base := l.choose(own)
-	if base == nil {
+	if base == nil || !l.mayApply(base) {
 		return
 	}
 	state := &served{FromHub: l.fromHub, Fence: own.Fence}
@@ -139,6 +146,7 @@ func (l *loop) turn(ctx context.Context) {
 		changes := lb.Diff(l.applied, &next)
 		if l.applied == nil || !changes.Empty() || forced {
 			if !l.apply(ctx, &next, changes, state) {
+				l.failed, l.attempted = base, time.Now()
 				return
 			}
 			l.observeDirty = true
@@ -225,6 +233,23 @@ func (l *loop) choose(own ownState) *lb.Program {
 	return l.built
 }
 
+// mayApply says no while Apply fails: until its pause is over, which a changed Program shortens.
+func (l *loop) mayApply(base *lb.Program) bool {
+	if l.failures == 0 {
+		return true
+	}
+	if base != l.failed {
+		l.again = earlier(l.again, l.attempted.Add(failedFrom))
+	}
+	return !time.Now().Before(l.again)
+}
+
+// backoff doubles from with each time, up to a bound, and takes up to a quarter off by chance.
+func backoff(from, upTo time.Duration, times int) time.Duration {
+	pause := min(from<<min(times, 16), upTo)
+	return pause - rand.N(pause/4)
+}
+
 // apply hands next to the data plane; false: it failed and will be tried again.
 func (l *loop) apply(ctx context.Context, next *lb.Program, changes lb.Changes, state *served) bool {
 	began := time.Now()
@@ -234,9 +259,8 @@ func (l *loop) apply(ctx context.Context, next *lb.Program, changes lb.Changes, 
 		if ctx.Err() != nil {
 			return false
 		}
+		l.again = time.Now().Add(backoff(failedFrom, failedUpTo, l.failures))
 		l.failures++
-		pause := min(100*time.Millisecond<<min(l.failures, 5), 2*time.Second)
-		l.again = time.Now().Add(pause/2 + rand.N(pause/2))
 		l.log.Error("program can't be applied", "err", err, "failures", l.failures)
 		if l.state != nil {
 			failed := *l.state
@@ -246,9 +270,15 @@ func (l *loop) apply(ctx context.Context, next *lb.Program, changes lb.Changes, 
 		}
 		return false
 	}
-	l.failures, l.again = 0, time.Time{}
-	if len(outcome.Refused) > 0 {
-		l.again = time.Now().Add(refusedAgain)
+	l.failures, l.failed = 0, nil
+	switch now := time.Now(); {
+	case len(outcome.Refused) == 0:
+		l.again, l.refusals = time.Time{}, 0
+	case l.state == nil || !slices.Equal(l.state.Refused, outcome.Refused):
+		l.again, l.refusals = now.Add(backoff(refusedFrom, refusedUpTo, 0)), 0
+	case !now.Before(l.again): // it was tried for that
+		l.refusals++
+		l.again = now.Add(backoff(refusedFrom, refusedUpTo, l.refusals))
 	}
 	if !l.since.IsZero() {
 		l.o.Metrics.lag(time.Since(l.since))
