@@ -3,6 +3,7 @@ package build
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,6 +26,10 @@ type Builder struct {
 	// dirty namespaces are to be settled by the next Program.
 	dirty   map[string]*namespace
 	program *lb.Program
+	// names are what names of targets stand for; wanted are those that are asked for.
+	names         map[string][]netip.Addr
+	wanted        []string
+	wantedChanged bool
 }
 
 // New returns a Builder without objects.
@@ -57,7 +62,7 @@ func (b *Builder) update(o metav1.Object, gone bool) {
 		if o == nil {
 			return
 		}
-		if n := b.namespace(o.Namespace, gone); n != nil && n.setTargetGroup(o.Name, unless(gone, o)) {
+		if n := b.namespace(o.Namespace, gone); n != nil && n.setTargetGroup(o.Name, unless(gone, o), b.names) {
 			b.dirty[n.name] = n
 		}
 	case *v1alpha1.Address:
@@ -140,7 +145,7 @@ func (b *Builder) setTenant(name string, t *v1alpha1.Tenant) {
 			n.tenant = now
 			continue
 		}
-		n.setTenant(now)
+		n.setTenant(now, b.names)
 		b.dirty[n.name] = n
 	}
 }
@@ -227,6 +232,9 @@ func (b *Builder) settle(n *namespace) {
 	clear(n.dirty)
 	n.rebuild(d)
 	n.finish(b.opts)
+	if len(n.named)+len(n.wanted) > 0 && n.settleNames() {
+		b.wantedChanged = true
+	}
 }
 
 // settleLoadBalancer serves one LoadBalancer anew.
@@ -241,7 +249,7 @@ func (b *Builder) settleLoadBalancer(n *namespace, name string, d *delta) {
 		class := b.classes[l.object.Spec.ClassName]
 		if ours(l.object, class, b.opts.ProxyPool) {
 			problems := Validate(l.object, class, n.tenant)
-			in := inputs{object: l.object, class: class, tenant: n.tenant}
+			in := inputs{object: l.object, class: class, zone: b.opts.Zone}
 			if _, refused := RefusalOfAll(problems); !refused {
 				if s, err := Selector(l.object); err == nil {
 					chosen = n.choose(s)
@@ -260,7 +268,7 @@ func (b *Builder) settleLoadBalancer(n *namespace, name string, d *delta) {
 		d.frontends = append(d.frontends, frontendDelta{name, next.frontends})
 	}
 	d.problems = d.problems || problems
-	d.move(n, l.choice, chosen, name, len(l.pools) > 0, len(next.pools) > 0)
+	d.move(n, l.choice, chosen, name, l.families, next.families)
 	l.choice, l.outputs = chosen, next
 	if l.object == nil {
 		delete(n.loadBalancers, name)

@@ -2,6 +2,7 @@ package build
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -78,12 +79,18 @@ func drawLoadBalancer(t *rapid.T) *clusterv1.LoadBalancer {
 		l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{
 			Port:       rapid.SampledFrom([]int32{80, 80, 81, 443, -3, 70000}).Draw(t, "port"),
 			TargetPort: rapid.SampledFrom([]int32{0, 8080, 99999}).Draw(t, "targetPort"),
-			Protocol:   rapid.SampledFrom([]clusterv1.Protocol{"TCP", "TCP", "TCP", "", "UDP"}).Draw(t, "protocol"),
-			Mode:       rapid.SampledFrom([]clusterv1.Mode{"", "", "TCP", "HTTP"}).Draw(t, "mode"),
+			Protocol:   rapid.SampledFrom([]clusterv1.Protocol{"TCP", "TCP", "", "UDP", "UDP", "SCTP", "DCCP"}).Draw(t, "protocol"),
+			Mode:       rapid.SampledFrom([]clusterv1.Mode{"", "", "", "TCP", "UDP", "HTTP"}).Draw(t, "mode"),
 		})
 	}
-	if rapid.IntRange(0, 9).Draw(t, "sources?") == 0 {
-		l.Spec.SourceRanges = []string{"192.0.2.0/24"}
+	l.Spec.IPFamilies = rapid.SampledFrom([][]clusterv1.IPFamily{nil, nil, {"IPv4"}, {"IPv6", "IPv4"}}).Draw(t, "families")
+	l.Spec.TrafficDistribution = rapid.SampledFrom([]clusterv1.TrafficDistribution{"", "", "PreferSameZone", "PreferSamePlanet"}).Draw(t, "distribution")
+	l.Spec.ProxyProtocol = rapid.SampledFrom([]string{"", "", "", "V1", "V2", "V3"}).Draw(t, "proxy protocol")
+	if rapid.IntRange(0, 3).Draw(t, "sources?") == 0 {
+		l.Spec.SourceRanges = rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.0/24", "192.0.2.7/32", "192.0.0.0/16", "0.0.0.0/0", "fd00::/8", "fd00::7/64", "::ffff:192.0.2.0/120", "::/0"}), 0, 4).Draw(t, "sources")
+	}
+	if rapid.IntRange(0, 19).Draw(t, "rubbish?") == 0 {
+		l.Spec.SourceRanges = []string{"192.0.2.0/24", "rubbish"}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "deleting?") == 0 {
 		l.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
@@ -104,8 +111,9 @@ func drawTargetGroup(t *rapid.T) *v1alpha1.TargetGroup {
 			Name: rapid.SampledFrom([]string{"node-1", "node-2", ""}).Draw(t, "target"),
 			UID:  rapid.SampledFrom([]string{"u1", "u2", "u3", "u4", "u5", "u6", ""}).Draw(t, "uid"),
 			Addresses: rapid.SliceOfN(rapid.SampledFrom([]string{
-				"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "::ffff:10.0.0.3", "10.9.0.1", "127.0.0.1", "fd00::1", "fe80::1%eth0", "0.0.0.0", "elb.example", "", "10.0.0.999",
+				"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "::ffff:10.0.0.3", "10.9.0.1", "127.0.0.1", "fd00::1", "fd00::2", "fd00::3", "fe80::1%eth0", "0.0.0.0", "elb.example", "elb.example", "nlb.example", "", "10.0.0.999",
 			}), 0, 3).Draw(t, "addresses"),
+			Zone:     rapid.SampledFrom([]string{"", "east", "west"}).Draw(t, "zone"),
 			Weight:   maybe(t, "weight", rapid.SampledFrom([]int32{0, 1, 5, -1})),
 			Ready:    maybe(t, "ready", rapid.Bool()),
 			State:    v1alpha1.TargetState(rapid.SampledFrom([]string{"", "Serving", "Serving", "Draining", "Draining", "Dancing"}).Draw(t, "state")),
@@ -120,7 +128,7 @@ func drawAddress(t *rapid.T) *v1alpha1.Address {
 	a.Name = fmt.Sprintf("address-%d", rapid.IntRange(0, 3).Draw(t, "name"))
 	a.CreationTimestamp = metav1.Unix(rapid.Int64Range(1, 3).Draw(t, "created"), 0)
 	a.Spec = v1alpha1.AddressSpec{
-		Address:   rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.1", "192.0.2.2", "fd00::7", "::ffff:192.0.2.1", "fe80::1%x", "no"}).Draw(t, "address"),
+		Address:   rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.1", "192.0.2.2", "fd00::7", "fd00::7", "::ffff:192.0.2.1", "fe80::1%x", "no"}).Draw(t, "address"),
 		ProxyPool: rapid.SampledFrom([]string{"edge", "edge", "edge", "other"}).Draw(t, "pool"),
 		Phase:     rapid.SampledFrom([]v1alpha1.AddressPhase{"Granted", "Granted", "Granted", "Releasing"}).Draw(t, "phase"),
 	}
@@ -128,7 +136,7 @@ func drawAddress(t *rapid.T) *v1alpha1.Address {
 		m := drawMeta(t, []string{"a", "a", "b", "c"}, "lb", 3)
 		a.Spec.Holders = append(a.Spec.Holders, v1alpha1.Holder{
 			Namespace: m.Namespace, Name: m.Name,
-			Ports: rapid.SliceOfN(rapid.SampledFrom([]string{"TCP/80", "TCP/80", "TCP/81", "TCP/443", "UDP/80", "TCP/0", "x", ""}), 0, 4).Draw(t, "holds"),
+			Ports: rapid.SliceOfN(rapid.SampledFrom([]string{"TCP/80", "TCP/80", "TCP/81", "TCP/443", "UDP/80", "UDP/443", "SCTP/80", "TCP/0", "x", ""}), 0, 4).Draw(t, "holds"),
 		})
 	}
 	return a
@@ -147,6 +155,10 @@ func drawClass(t *rapid.T) *v1alpha1.LoadBalancerClass {
 	default:
 		c.Spec.Proxy = &v1alpha1.ClassProxy{Pool: "edge"}
 	}
+	if c.Spec.Proxy != nil {
+		c.Spec.Proxy.AssignAddresses = rapid.Bool().Draw(t, "assign")
+		c.Spec.Proxy.ClientAddress = rapid.SampledFrom([]v1alpha1.ClientAddress{"", "Keep", "Hide", "Forge"}).Draw(t, "client address")
+	}
 	if rapid.Bool().Draw(t, "defaults?") {
 		c.Spec.Defaults = &v1alpha1.ClassDefaults{DrainTimeout: drawDuration(t, "drainTimeout"), HealthCheck: drawHealthCheck(t)}
 	}
@@ -160,7 +172,7 @@ func drawTenant(t *rapid.T) *v1alpha1.Tenant {
 		x.Spec.Namespace = "b"
 	}
 	x.CreationTimestamp = metav1.Unix(rapid.Int64Range(1, 2).Draw(t, "created"), 0)
-	x.Spec.TargetCIDRs = rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.0/16", "127.0.0.0/8", "0.0.0.0/0", "rubbish"}), 0, 2).Draw(t, "cidrs")
+	x.Spec.TargetCIDRs = rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.0/16", "127.0.0.0/8", "0.0.0.0/0", "fd00::/8", "::/0", "rubbish"}), 0, 3).Draw(t, "cidrs")
 	x.Spec.Classes = rapid.SampledFrom([][]string{nil, {"edge"}, {"other"}}).Draw(t, "classes")
 	x.Spec.Suspend = rapid.IntRange(0, 5).Draw(t, "suspend?") == 0
 	return x
@@ -179,6 +191,18 @@ func drawObject(t *rapid.T) metav1.Object {
 	default:
 		return drawTenant(t)
 	}
+}
+
+// drawNames draws what the names in targets stand for.
+func drawNames(t *rapid.T) map[string][]netip.Addr {
+	out := map[string][]netip.Addr{}
+	for _, name := range []string{"elb.example", "nlb.example"} {
+		known := rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.0.0.8", "10.0.0.9", "192.168.0.1", "127.0.0.1", "fd00::8", "::ffff:10.0.0.8"}), 0, 3).Draw(t, name)
+		for _, a := range known {
+			out[name] = append(out[name], netip.MustParseAddr(a))
+		}
+	}
+	return out
 }
 
 // hub holds the objects that there are.

@@ -70,15 +70,24 @@ func usable(c *clusterv1.HealthCheck) *clusterv1.HealthCheck {
 	return c
 }
 
-// checkFrom is the first check there is, for traffic to port; TCP if there is none.
-func checkFrom(port uint16, checks ...*clusterv1.HealthCheck) lb.Check {
-	c := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
-	for _, x := range checks {
-		if x != nil {
-			c = x
-			break
+// checkFrom is the check of a port of the LoadBalancer's targets: its own, else
+// the TargetGroup's, else the class's, else TCP. A port of another protocol than
+// TCP can't be asked over TCP by default: there a TCP check that names no port is
+// the LoadBalancer's own or none, and without any nothing is asked.
+func checkFrom(p lb.Protocol, port uint16, own, group, class *clusterv1.HealthCheck) lb.Check {
+	if own != nil {
+		return checkOf(own, port)
+	}
+	for _, c := range []*clusterv1.HealthCheck{group, class, {Type: clusterv1.HealthCheckTCP}} {
+		if c != nil && (p == lb.TCP || c.Type != clusterv1.HealthCheckTCP || c.Port != 0) {
+			return checkOf(c, port)
 		}
 	}
+	return lb.Check{Kind: lb.CheckNone}
+}
+
+// checkOf is c for traffic to port.
+func checkOf(c *clusterv1.HealthCheck, port uint16) lb.Check {
 	if c.Type == clusterv1.HealthCheckNone {
 		return lb.Check{Kind: lb.CheckNone}
 	}

@@ -23,7 +23,7 @@ func (n *namespace) finish(opts Options) {
 		return
 	}
 	keep := map[string]*choice{}
-	next := &lb.Snapshot{Pools: map[lb.PoolID]*lb.Pool{}, Groups: map[lb.GroupID]*lb.Group{}, Problems: n.base.Problems}
+	next := &lb.Snapshot{Pools: map[lb.PoolID]*lb.Pool{}, Groups: map[lb.GroupID]*lb.Group{}, Problems: n.base.Problems, Absent: n.base.Absent}
 	next.Refused = slices.Concat(n.base.Refused, found)
 	slices.SortFunc(next.Refused, lb.Problem.Compare)
 	for _, f := range n.base.Frontends {
@@ -36,14 +36,14 @@ func (n *namespace) finish(opts Options) {
 			f = from.Frontends[at]
 		}
 		p := from.Pools[f.Pool]
-		c := n.chosenBy(p)
+		c, family := n.chosenBy(p)
 		if c == nil {
 			continue
 		}
 		keep[c.key] = c
 		next.Frontends = append(next.Frontends, f)
 		next.Pools[p.ID] = p
-		next.Groups[p.Group] = c.group
+		next.Groups[p.Group] = c.groups[family]
 	}
 	n.snapshot = reuseSnapshot(n.snapshot, next)
 	n.keep(keep)
@@ -68,7 +68,7 @@ func refuses(problems []lb.Problem, id lb.FrontendID) bool {
 	return slices.ContainsFunc(problems, func(p lb.Problem) bool {
 		o := p.Object
 		return p.Effect == lb.Refused && o.Kind == lb.KindLoadBalancer && o.Name == id.LoadBalancer && o.Namespace == string(id.Tenant) &&
-			(o.Port == 0 || o.Port == id.Port) && (o.Protocol == "" || o.Protocol == id.Protocol)
+			(o.Port == 0 || o.Port == id.Port) && (o.Protocol == "" || o.Protocol == id.Protocol) && (!o.Address.IsValid() || o.Address == id.Address)
 	})
 }
 
@@ -92,20 +92,20 @@ func findFrontend(s *lb.Snapshot, id lb.FrontendID) (int, bool) {
 	return slices.BinarySearchFunc(s.Frontends, id, func(f *lb.Frontend, id lb.FrontendID) int { return f.ID.Compare(id) })
 }
 
-// chosenBy is the choice that a pool sends to, with today's members; nil if its Group is none that was built here.
-func (n *namespace) chosenBy(p *lb.Pool) *choice {
-	key, ok := keyOfGroup(p.Group)
+// chosenBy is the choice that a pool sends to, with today's members, and their family; nil if its Group is none that was built here.
+func (n *namespace) chosenBy(p *lb.Pool) (*choice, family) {
+	f, key, ok := parseGroupID(p.Group)
 	if !ok {
-		return nil
+		return nil, f
 	}
 	if c := n.choices[key]; c != nil {
-		return c
+		return c, f
 	}
 	s, err := parseSelectionKey(key)
 	if err != nil || selectionKey(s) != key {
-		return nil
+		return nil, f
 	}
-	return n.choose(s)
+	return n.choose(s), f
 }
 
 // reuseSnapshot is old if it serves and says the same.
@@ -114,7 +114,7 @@ func reuseSnapshot(old, next *lb.Snapshot) *lb.Snapshot {
 		return nil
 	}
 	if old != nil && slices.Equal(old.Frontends, next.Frontends) && maps.Equal(old.Pools, next.Pools) && maps.Equal(old.Groups, next.Groups) &&
-		slices.Equal(old.Problems, next.Problems) && slices.Equal(old.Refused, next.Refused) {
+		slices.Equal(old.Problems, next.Problems) && slices.Equal(old.Refused, next.Refused) && slices.Equal(old.Absent, next.Absent) {
 		return old
 	}
 	return next

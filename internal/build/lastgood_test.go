@@ -135,10 +135,12 @@ func TestGroupIDsCanBeReadBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, ok := keyOfGroup(groupID(selectionKey(s)))
-		again, err := parseSelectionKey(key)
-		if !ok || err != nil || selectionKey(again) != key {
-			t.Errorf("%v: %q, %v, %v", l, key, again, err)
+		for want := range families {
+			f, key, ok := parseGroupID(groupID(want, selectionKey(s)))
+			again, err := parseSelectionKey(key)
+			if !ok || f != want || err != nil || selectionKey(again) != key {
+				t.Errorf("%v: %v %q, %v, %v", l, f, key, again, err)
+			}
 		}
 	}
 }

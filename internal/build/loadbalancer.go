@@ -2,6 +2,7 @@ package build
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -17,15 +18,17 @@ const defaultDrainTimeout = 5 * time.Minute
 type inputs struct {
 	object *clusterv1.LoadBalancer
 	class  *v1alpha1.LoadBalancerClass
-	tenant *v1alpha1.Tenant
 	grants []grant
+	// zone of this proxy.
+	zone string
 	// selected is nil where the LoadBalancer sends nowhere from here.
 	selected *selected
 }
 
 // selected is what a LoadBalancer needs to know of its TargetGroups.
 type selected struct {
-	group lb.GroupID
+	// key of the selection.
+	key string
 	// check of the first TargetGroup, by name, that has one.
 	check *clusterv1.HealthCheck
 	none  bool
@@ -35,8 +38,9 @@ type selected struct {
 type outputs struct {
 	// frontends sorted by ID.
 	frontends []*lb.Frontend
-	// pools of the frontends, each once.
+	// pools of the frontends, each once; families that they are of.
 	pools             []*lb.Pool
+	families          byFamily[bool]
 	problems, refused []lb.Problem
 }
 
@@ -59,56 +63,85 @@ func serve(in inputs, problems []lb.Problem) outputs {
 	}
 	out.problems = append(slices.Clip(problems), f.problems...)
 
-	var defaults v1alpha1.ClassDefaults
-	if d := in.class.Spec.Defaults; d != nil {
-		defaults = *d
-	}
+	sources, _ := readSources(l.Spec.SourceRanges)
 	for i, p := range Ports(l) {
 		if _, refused := Refusal(problems, p); refused {
 			continue
 		}
-		port, x := portNumber(p.Port), f.port(p)
-		pool := &lb.Pool{
-			ID:    lb.PoolID(fmt.Sprintf("%s/%s/%d/%s", l.Name, protocol(p), port, clusterv1.IPv4)),
-			Group: in.selected.group, Port: port, Hash: lb.HashFlow,
-			FailOpen:     l.Spec.FailOpen == nil || *l.Spec.FailOpen,
-			DrainTimeout: firstDuration(defaultDrainTimeout, l.Spec.DrainTimeout, defaults.DrainTimeout),
-		}
-		if l.Spec.SessionAffinity == clusterv1.SessionAffinityClientIP {
-			pool.Hash = lb.HashClientIP
-		}
-		if p.TargetPort != 0 {
-			pool.Port = portNumber(p.TargetPort)
-		}
-		pool.Check = checkFrom(pool.Port, usable(l.Spec.HealthCheck), in.selected.check, usable(defaults.HealthCheck))
-		served := false
+		x := f.port(p)
+		var pools byFamily[*lb.Pool]
 		for _, g := range in.grants {
-			switch {
-			case g.socket.Protocol != protocol(p) || g.socket.Port != port:
+			if g.socket.Protocol != protocol(p) || g.socket.Port != portNumber(p.Port) {
 				continue
+			}
+			family := familyOf(g.socket.Address)
+			switch {
 			case !g.won:
 				x.refuse(fmt.Sprintf("spec.ports[%d]", i), clusterv1.ReasonPortInUse, "another LoadBalancer has %s: use another port, or another address", g.socket)
 				continue
-			case !g.socket.Address.Is4():
-				x.refuse(fmt.Sprintf("spec.ports[%d]", i), clusterv1.ReasonNotSupported, "IPv6 is not supported yet, %s is not served: use IPv4", g.socket)
-				continue
+			case sources.nobody(family):
+				continue // Validate says so where the family is asked for
 			}
-			served = true
-			out.frontends = append(out.frontends, &lb.Frontend{
-				ID: lb.FrontendID{
-					Tenant: lb.TenantID(l.Namespace), LoadBalancer: l.Name,
-					Address: g.socket.Address, Protocol: g.socket.Protocol, Port: g.socket.Port,
-				},
-				Name: p.Name, Pool: pool.ID,
-				IdleTimeout: firstDuration(0, l.Spec.IdleTimeout),
-			})
+			if pools[family] == nil {
+				pools[family] = in.pool(p, family)
+			}
+			out.frontends = append(out.frontends, in.frontend(p, g.socket, pools[family].ID, sources[family]))
 		}
-		if served {
-			out.pools = append(out.pools, pool)
+		for family, pool := range pools {
+			if pool != nil {
+				out.pools = append(out.pools, pool)
+				out.families[family] = true
+			}
 		}
 		out.refused = append(out.refused, x.problems...)
 	}
 	slices.SortFunc(out.frontends, func(a, b *lb.Frontend) int { return a.ID.Compare(b.ID) })
+	return out
+}
+
+// frontend is a port on one of its sockets.
+func (in *inputs) frontend(p clusterv1.Port, s lb.Socket, pool lb.PoolID, sources []netip.Prefix) *lb.Frontend {
+	l := in.object
+	version, _ := proxyProtocol(l)
+	return &lb.Frontend{
+		ID: lb.FrontendID{
+			Tenant: lb.TenantID(l.Namespace), LoadBalancer: l.Name,
+			Address: s.Address, Protocol: s.Protocol, Port: s.Port,
+		},
+		Name: p.Name, Pool: pool, Sources: sources,
+		IdleTimeout:   firstDuration(0, l.Spec.IdleTimeout),
+		ProxyProtocol: version,
+		Assign:        in.class.Spec.Proxy.AssignAddresses,
+	}
+}
+
+// pool is where a port of an address of this family sends to.
+func (in *inputs) pool(p clusterv1.Port, f family) *lb.Pool {
+	l := in.object
+	var defaults v1alpha1.ClassDefaults
+	if d := in.class.Spec.Defaults; d != nil {
+		defaults = *d
+	}
+	out := &lb.Pool{
+		ID:    lb.PoolID(fmt.Sprintf("%s/%s/%d/%s", l.Name, protocol(p), p.Port, f.name())),
+		Group: groupID(f, in.selected.key), Port: portNumber(p.Port), Hash: lb.HashFlow,
+		FailOpen:     l.Spec.FailOpen == nil || *l.Spec.FailOpen,
+		KeepClient:   in.class.Spec.Proxy.ClientAddress == v1alpha1.ClientAddressKeep,
+		DrainTimeout: firstDuration(defaultDrainTimeout, l.Spec.DrainTimeout, defaults.DrainTimeout),
+	}
+	if p.TargetPort != 0 {
+		out.Port = portNumber(p.TargetPort)
+	}
+	if l.Spec.SessionAffinity == clusterv1.SessionAffinityClientIP {
+		out.Hash = lb.HashClientIP
+	}
+	if l.Spec.TrafficDistribution == clusterv1.PreferSameZone {
+		out.Zone = in.zone
+	}
+	out.Check = checkFrom(protocol(p), out.Port, usable(l.Spec.HealthCheck), in.selected.check, usable(defaults.HealthCheck))
+	if version, _ := proxyProtocol(l); protocol(p) == lb.TCP && out.Check.Port == out.Port && out.Check.Kind != lb.CheckNone {
+		out.Check.ProxyProtocol = version
+	}
 	return out
 }
 

@@ -2,6 +2,7 @@ package build
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -16,6 +17,8 @@ type namespace struct {
 	tenant        *v1alpha1.Tenant
 	loadBalancers map[string]*loadBalancer
 	targetGroups  map[string]*targetGroup
+	// named are those of them that have names.
+	named map[string]*targetGroup
 	// byPair finds TargetGroups by label, as key=value.
 	byPair map[string]map[string]*targetGroup
 	// choices by key; choicesByPair by the label that they demand, "" for none.
@@ -33,6 +36,8 @@ type namespace struct {
 	kept map[string]*choice
 	// problemsChanged: a TargetGroup's Problems are others than those in base.
 	problemsChanged bool
+	// wanted names are those of the TargetGroups that a LoadBalancer sends to, sorted, each once.
+	wanted []string
 }
 
 type loadBalancer struct {
@@ -45,7 +50,7 @@ func newNamespace(name string) *namespace {
 	return &namespace{
 		name: name, loadBalancers: map[string]*loadBalancer{}, targetGroups: map[string]*targetGroup{},
 		byPair: map[string]map[string]*targetGroup{}, choices: map[string]*choice{}, choicesByPair: map[string]map[string]*choice{},
-		dirty: map[string]bool{}, dirtyChoices: map[string]*choice{},
+		named: map[string]*targetGroup{}, dirty: map[string]bool{}, dirtyChoices: map[string]*choice{},
 	}
 }
 
@@ -75,8 +80,8 @@ func (n *namespace) setLoadBalancer(name string, l *clusterv1.LoadBalancer) bool
 	return true
 }
 
-// setTenant takes the namespace's Tenant, nil for none.
-func (n *namespace) setTenant(t *v1alpha1.Tenant) {
+// setTenant takes the namespace's Tenant, nil for none; names are the addresses that names stand for.
+func (n *namespace) setTenant(t *v1alpha1.Tenant, names map[string][]netip.Addr) {
 	was := reachOf(n.tenant)
 	n.tenant = t
 	for name := range n.loadBalancers {
@@ -84,16 +89,16 @@ func (n *namespace) setTenant(t *v1alpha1.Tenant) {
 	}
 	if now := reachOf(t); !was.equal(now) {
 		for name, g := range maps.Clone(n.targetGroups) {
-			n.putTargetGroup(name, readTargetGroup(g.object, now))
+			n.putTargetGroup(name, readTargetGroup(g.object, now, names))
 		}
 	}
 }
 
 // setTargetGroup takes an object in its new form, nil if it is gone, and says whether anything may change by it.
-func (n *namespace) setTargetGroup(name string, g *v1alpha1.TargetGroup) bool {
+func (n *namespace) setTargetGroup(name string, g *v1alpha1.TargetGroup, names map[string][]netip.Addr) bool {
 	var next *targetGroup
 	if g != nil {
-		next = readTargetGroup(g, reachOf(n.tenant))
+		next = readTargetGroup(g, reachOf(n.tenant), names)
 	}
 	return n.putTargetGroup(name, next)
 }
@@ -104,12 +109,16 @@ func (n *namespace) putTargetGroup(name string, next *targetGroup) bool {
 		return false
 	}
 	n.problemsChanged = n.problemsChanged || !slices.Equal(problemsOf(old), problemsOf(next))
+	delete(n.named, name)
+	if next != nil && len(next.names) > 0 {
+		n.named[name] = next
+	}
 	if old != nil && next != nil && old.sendsLike(next) && maps.Equal(old.object.Labels, next.object.Labels) {
 		n.targetGroups[name] = next
 		for k, v := range next.object.Labels {
 			n.byPair[k+"="+v][name] = next
 		}
-		return n.problemsChanged
+		return n.problemsChanged || !slices.Equal(old.absent, next.absent) || !slices.Equal(old.names, next.names)
 	}
 	if old != nil {
 		delete(n.targetGroups, name)

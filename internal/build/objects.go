@@ -1,6 +1,8 @@
 package build
 
 import (
+	"net/netip"
+
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/lb"
@@ -14,12 +16,16 @@ type Objects struct {
 	Classes       []*v1alpha1.LoadBalancerClass
 	Addresses     []*v1alpha1.Address
 	Tenants       []*v1alpha1.Tenant
+	// Names are what names of targets stand for.
+	Names map[string][]netip.Addr
 }
 
 // Options say for whom is built.
 type Options struct {
 	// ProxyPool is this proxy's pool: other pools' LoadBalancers and Addresses are not ours.
 	ProxyPool string
+	// Zone is this proxy's; empty: none, and no zone is preferred.
+	Zone string
 	// Check is the data plane's; nil: it can express everything. It names LoadBalancers, whole or by port.
 	Check func(*lb.Snapshot) []lb.Problem
 	// LastGood is what was served last; what Check refuses keeps the form that it has there.
@@ -29,7 +35,12 @@ type Options struct {
 // Whole builds the Program of all objects at once. It depends on its
 // arguments alone, whatever their order. Health is left nil.
 func Whole(o Objects, opts Options) *lb.Program {
-	b := New(opts)
+	return New(opts).fill(o)
+}
+
+// fill sets all objects.
+func (b *Builder) fill(o Objects) *lb.Program {
+	b.SetNames(o.Names)
 	for _, x := range o.Classes {
 		b.Set(x)
 	}

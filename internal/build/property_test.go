@@ -3,6 +3,7 @@ package build
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -20,12 +21,13 @@ type said struct {
 	Groups    map[string]lb.Group
 	Problems  map[string][]lb.Problem
 	Refused   map[string][]lb.Problem
+	Absent    map[string][]lb.Absent
 }
 
 func say(p *lb.Program) said {
 	s := said{
 		Listeners: append([]lb.Listener{}, p.Listeners...), Frontends: map[string][]lb.Frontend{}, Pools: map[string]lb.Pool{},
-		Groups: map[string]lb.Group{}, Problems: map[string][]lb.Problem{}, Refused: map[string][]lb.Problem{},
+		Groups: map[string]lb.Group{}, Problems: map[string][]lb.Problem{}, Refused: map[string][]lb.Problem{}, Absent: map[string][]lb.Absent{},
 	}
 	for id, x := range p.Tenants {
 		n := string(id)
@@ -41,6 +43,7 @@ func say(p *lb.Program) said {
 		}
 		s.Problems[n] = append([]lb.Problem{}, x.Problems...)
 		s.Refused[n] = append([]lb.Problem{}, x.Refused...)
+		s.Absent[n] = append([]lb.Absent{}, x.Absent...)
 	}
 	return s
 }
@@ -60,8 +63,15 @@ func mustBeSound(t *rapid.T, p *lb.Program) {
 		}
 		frontends += len(s.Frontends)
 		pools, groups := map[lb.PoolID]bool{}, map[lb.GroupID]bool{}
+		if !slices.IsSortedFunc(s.Absent, lb.Absent.Compare) {
+			t.Fatalf("absent targets of %s are not sorted", id)
+		}
 		for _, f := range s.Frontends {
 			pool := s.Pools[f.Pool]
+			mustRestrict(t, f)
+			if family, _, ok := parseGroupID(pool.Group); !ok || family != familyOf(f.ID.Address) {
+				t.Fatalf("%s: %+v sends to another family: %+v", id, f, pool)
+			}
 			if f.ID.Tenant != id || pool == nil || s.Groups[pool.Group] == nil {
 				t.Fatalf("%s: %+v with pool %+v", id, f, pool)
 			}
@@ -72,8 +82,9 @@ func mustBeSound(t *rapid.T, p *lb.Program) {
 		}
 		for gid, g := range s.Groups {
 			keys := map[lb.MemberKey]bool{}
+			family, _, _ := parseGroupID(gid)
 			for _, m := range g.Members {
-				if keys[m.Key()] || !m.Address.Is4() {
+				if keys[m.Key()] || familyOf(m.Address) != family || m.Address.Is4In6() {
 					t.Fatalf("%s: member %+v of %s", id, m, gid)
 				}
 				keys[m.Key()] = true
@@ -108,6 +119,18 @@ func mustBeSound(t *rapid.T, p *lb.Program) {
 	}
 }
 
+// mustRestrict fails unless the sources are of the frontend's family, masked, sorted and apart.
+func mustRestrict(t *rapid.T, f *lb.Frontend) {
+	for i, p := range f.Sources {
+		if p != p.Masked() || familyOf(p.Addr()) != familyOf(f.ID.Address) || p.Bits() == 0 {
+			t.Fatalf("sources of %v: %v", f.ID, f.Sources)
+		}
+		if i > 0 && (f.Sources[i-1].Overlaps(p) || f.Sources[i-1].Addr().Compare(p.Addr()) >= 0) {
+			t.Fatalf("sources of %v: %v", f.ID, f.Sources)
+		}
+	}
+}
+
 func drawHub(t *rapid.T, most int) hub {
 	h := hub{}
 	if rapid.Bool().Draw(t, "begin well") {
@@ -123,11 +146,17 @@ func drawHub(t *rapid.T, most int) hub {
 func TestPermutedInputGivesTheSameProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHub(t, 30)
-		opts := Options{ProxyPool: "edge", Check: drawCheck(t)}
+		opts := Options{ProxyPool: "edge", Zone: "east", Check: drawCheck(t)}
 		keys := slices.Sorted(maps.Keys(h))
-		a := Whole(h.objects(keys), opts)
+		names := drawNames(t)
+		whole := func(keys []string) *lb.Program {
+			o := h.objects(keys)
+			o.Names = names
+			return Whole(o, opts)
+		}
+		a := whole(keys)
 		mustBeSound(t, a)
-		b := Whole(h.objects(rapid.Permutation(keys).Draw(t, "permuted")), opts)
+		b := whole(rapid.Permutation(keys).Draw(t, "permuted"))
 		if x, y := say(a), say(b); !reflect.DeepEqual(x, y) {
 			t.Fatalf("got  %+v\nthen %+v", x, y)
 		}
@@ -143,9 +172,13 @@ func TestBuildingStepByStepEqualsBuildingWhole(t *testing.T) {
 			b.Set(o)
 		}
 		last := b.Program()
+		var names map[string][]netip.Addr
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			o := drawObject(t)
-			switch n := rapid.IntRange(0, 9).Draw(t, "step"); {
+			switch n := rapid.IntRange(0, 10).Draw(t, "step"); {
+			case n == 10:
+				names = drawNames(t)
+				b.SetNames(names)
 			case n < 7:
 				h[keyOf(o)] = o
 				b.Set(o)
@@ -162,7 +195,13 @@ func TestBuildingStepByStepEqualsBuildingWhole(t *testing.T) {
 			}
 			p := b.Program()
 			mustBeSound(t, p)
-			want := Whole(h.objects(slices.Sorted(maps.Keys(h))), opts)
+			objects := h.objects(slices.Sorted(maps.Keys(h)))
+			objects.Names = names
+			whole := New(opts)
+			want := whole.fill(objects)
+			if x, y := b.Names(), whole.Names(); !slices.Equal(x, y) {
+				t.Fatalf("step by step it wants the names %v, whole %v", x, y)
+			}
 			if x, y := say(p), say(want); !reflect.DeepEqual(x, y) {
 				t.Fatalf("step by step %+v\nwhole        %+v", x, y)
 			}

@@ -95,10 +95,18 @@ func pair(s labels.Selector) string {
 	return ""
 }
 
-// familyIPv4 begins the IDs of Groups of IPv4 members.
-const familyIPv4 = "IPv4:"
+// groupID names the Group of a family's members that a selection selects.
+func groupID(f family, selectionKey string) lb.GroupID {
+	return lb.GroupID(string(f.name()) + ":" + selectionKey)
+}
 
-func groupID(selectionKey string) lb.GroupID { return lb.GroupID(familyIPv4 + selectionKey) }
-
-// keyOfGroup is the inverse of groupID.
-func keyOfGroup(id lb.GroupID) (string, bool) { return strings.CutPrefix(string(id), familyIPv4) }
+// parseGroupID is the inverse of groupID.
+func parseGroupID(id lb.GroupID) (f family, selectionKey string, ok bool) {
+	name, key, ok := strings.Cut(string(id), ":")
+	for f := range families {
+		if ok && name == string(f.name()) {
+			return f, key, true
+		}
+	}
+	return 0, "", false
+}

@@ -13,7 +13,7 @@ type delta struct {
 	// frontends by LoadBalancer, sorted by its name.
 	frontends []frontendDelta
 	pools     []poolDelta
-	// groups are the choices whose Group changed, or came into use or out of it.
+	// groups are the choices of which a Group changed, or came into use or out of it.
 	groups   []*choice
 	problems bool
 }
@@ -25,20 +25,24 @@ type frontendDelta struct {
 
 type poolDelta struct{ old, next []*lb.Pool }
 
-// move counts a LoadBalancer's way from one choice to another, with or without pools.
-func (d *delta) move(n *namespace, from, to *choice, name string, had, has bool) {
+// move counts a LoadBalancer's way from one choice to another, with or without pools of each family.
+func (d *delta) move(n *namespace, from, to *choice, name string, had, has byFamily[bool]) {
 	if from == to && had == has {
 		return
 	}
-	if from != nil && had {
-		from.served--
+	if from != nil {
 		d.groups = append(d.groups, from)
 	}
 	if to != nil {
 		to.users[name] = true
-		if has {
-			to.served++
-			d.groups = append(d.groups, to)
+		d.groups = append(d.groups, to)
+	}
+	for f := range families {
+		if from != nil && had[f] {
+			from.served[f]--
+		}
+		if to != nil && has[f] {
+			to.served[f]++
 		}
 	}
 	if from != nil && from != to {
@@ -82,6 +86,11 @@ func (n *namespace) rebuild(d delta) {
 			next.Problems, next.Refused, changed = problems, refused, true
 		}
 	}
+	if len(n.named)+len(old.Absent) > 0 {
+		if absent := n.absent(); !slices.Equal(absent, old.Absent) {
+			next.Absent, changed = absent, true
+		}
+	}
 	switch {
 	case len(next.Frontends)+len(next.Problems)+len(next.Refused) == 0:
 		n.base = nil
@@ -112,22 +121,24 @@ func spliceFrontends(old []*lb.Frontend, ds []frontendDelta) []*lb.Frontend {
 func patchGroups(old map[lb.GroupID]*lb.Group, changed []*choice) map[lb.GroupID]*lb.Group {
 	var out map[lb.GroupID]*lb.Group
 	for _, c := range changed {
-		var now *lb.Group
-		if c.served > 0 {
-			now = c.group
-		}
-		if old[c.group.ID] == now && out == nil {
-			continue
-		}
-		if out == nil {
-			if out = maps.Clone(old); out == nil {
-				out = map[lb.GroupID]*lb.Group{}
+		for f, g := range c.groups {
+			id, now := g.ID, g
+			if c.served[f] == 0 {
+				now = nil
 			}
-		}
-		if now == nil {
-			delete(out, c.group.ID)
-		} else {
-			out[c.group.ID] = now
+			if old[id] == now && out == nil {
+				continue
+			}
+			if out == nil {
+				if out = maps.Clone(old); out == nil {
+					out = map[lb.GroupID]*lb.Group{}
+				}
+			}
+			if now == nil {
+				delete(out, id)
+			} else {
+				out[id] = now
+			}
 		}
 	}
 	return out

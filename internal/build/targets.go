@@ -51,16 +51,23 @@ func (r reach) admits(a netip.Addr) bool {
 		return true
 	}
 	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool {
-		// A wide range does not mean the proxy's own loopback, nor a cloud's metadata service.
-		return p.Contains(a) &&
-			(!a.IsLoopback() || p.Addr().IsLoopback()) &&
-			(!a.IsLinkLocalUnicast() || p.Addr().IsLinkLocalUnicast())
+		return p.Contains(a) && (!special(a) || special(p.Addr()))
 	})
+}
+
+// special addresses are the proxy's own loopback and a cloud's metadata services: a wide range does not mean them.
+func special(a netip.Addr) bool {
+	return a.IsLoopback() || a.IsLinkLocalUnicast() || netip.PrefixFrom(a, 32).Masked().Addr() == netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2})
 }
 
 // contains says that a lies in one of the ranges, whether that opens it or not.
 func (r reach) contains(a netip.Addr) bool {
 	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// has says that there is a range of the family.
+func (r reach) has(f family) bool {
+	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return familyOf(p.Addr()) == f })
 }
 
 func (r reach) equal(o reach) bool {
@@ -70,22 +77,33 @@ func (r reach) equal(o reach) bool {
 // targetGroup is what was read from one TargetGroup. It is immutable.
 type targetGroup struct {
 	object *v1alpha1.TargetGroup
-	// members have IPv4 addresses and may be sent to; sorted, each key once.
-	members  []lb.Member
+	// members that may be sent to; sorted, each key once.
+	members byFamily[[]lb.Member]
+	// sendable counts the targets that have an address which may be sent to, or a name.
+	sendable int
+	// names that targets are known by alone, sorted, each once.
+	names []string
+	// absent targets have names that stand for no address which may be sent to.
+	absent   []lb.Absent
 	check    *clusterv1.HealthCheck
 	problems []lb.Problem
 }
 
 // sendsLike says that both give their selections the same.
 func (g *targetGroup) sendsLike(o *targetGroup) bool {
-	return slices.Equal(g.members, o.members) && equalCheck(g.check, o.check)
+	for f := range families {
+		if !slices.Equal(g.members[f], o.members[f]) {
+			return false
+		}
+	}
+	return equalCheck(g.check, o.check)
 }
 
 func equalCheck(a, b *clusterv1.HealthCheck) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return checkFrom(0, a) == checkFrom(0, b)
+	return checkOf(a, 0) == checkOf(b, 0)
 }
 
 // ValidateTargetGroup judges a TargetGroup in a namespace of a Tenant, or of
@@ -94,42 +112,66 @@ func ValidateTargetGroup(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) []lb.
 	if g == nil {
 		return nil
 	}
-	return readTargetGroup(g, reachOf(tenant)).problems
+	return readTargetGroup(g, reachOf(tenant), nil).problems
 }
 
-// Sendable returns how many targets of a TargetGroup may be sent to; it judges as ValidateTargetGroup does.
+// Sendable returns how many targets of a TargetGroup may be sent to; it judges as ValidateTargetGroup does, and
+// expects the best of names.
 func Sendable(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) int {
-	return len(readTargetGroup(g, reachOf(tenant)).members)
+	return readTargetGroup(g, reachOf(tenant), nil).sendable
 }
 
-func readTargetGroup(g *v1alpha1.TargetGroup, r reach) *targetGroup {
+// readTargetGroup reads a TargetGroup whose targets lie within r; names are the addresses that names stand for.
+func readTargetGroup(g *v1alpha1.TargetGroup, r reach, names map[string][]netip.Addr) *targetGroup {
 	f := &findings{object: lb.ObjectRef{Kind: lb.KindTargetGroup, Namespace: g.Namespace, Name: g.Name}}
 	f.healthCheck("spec.healthCheck", g.Spec.HealthCheck)
 	out := &targetGroup{object: g, check: usable(g.Spec.HealthCheck)}
 	seen := make(map[lb.MemberKey]bool, len(g.Spec.Targets))
 	for i := range g.Spec.Targets {
-		m, ok := f.member(i, &g.Spec.Targets[i], r)
+		t := &g.Spec.Targets[i]
+		m, ok := f.member(i, t)
 		if !ok {
 			continue
 		}
-		if seen[m.Key()] {
-			f.without(targetField(i, "uid"), clusterv1.ReasonInvalid, "target %q has the UID and address of an earlier one, it is left out: remove it", m.Name)
-			continue
-		}
-		seen[m.Key()] = true
 		m.TargetGroup, m.GroupUID = g.Name, string(g.UID)
 		m.Draining = g.Drains(i)
-		out.members = append(out.members, m)
+		own, name := f.addresses(i, t)
+		addresses := f.allowed(i, t, own, r)
+		if name != "" {
+			out.names = append(out.names, name)
+			known := names[name]
+			addresses = f.allowedOf(i, t, name, known, r)
+			if len(addresses) == 0 {
+				a := lb.Absent{TargetGroup: g.Name, GroupUID: string(g.UID), UID: m.UID, Target: m.Name, Name: name, Outside: len(known)}
+				out.absent = append(out.absent, a)
+			}
+		}
+		if len(addresses) > 0 || name != "" {
+			out.sendable++
+		}
+		for _, a := range addresses {
+			m.Address = a
+			if seen[m.Key()] {
+				f.without(targetField(i, "uid"), clusterv1.ReasonInvalid, "target %q has the UID and address of an earlier one, it is left out: remove it", m.Name)
+				continue
+			}
+			seen[m.Key()] = true
+			out.members[familyOf(a)] = append(out.members[familyOf(a)], m)
+		}
 	}
-	slices.SortFunc(out.members, func(a, b lb.Member) int { return a.Key().Compare(b.Key()) })
+	for _, ms := range out.members {
+		slices.SortFunc(ms, func(a, b lb.Member) int { return a.Key().Compare(b.Key()) })
+	}
+	slices.Sort(out.names)
+	out.names = slices.Compact(out.names)
 	out.problems = f.sorted()
 	return out
 }
 
 func targetField(i int, field string) string { return fmt.Sprintf("spec.targets[%d].%s", i, field) }
 
-// member reads one target; false: it gets no traffic, which a Problem says unless it only waits for its address.
-func (f *findings) member(i int, t *v1alpha1.Target, r reach) (lb.Member, bool) {
+// member reads one target but for its addresses; false: it gets no traffic, which a Problem says.
+func (f *findings) member(i int, t *v1alpha1.Target) (lb.Member, bool) {
 	m := lb.Member{UID: t.UID, Name: t.Name, Zone: t.Zone, Weight: 1, Ready: t.Ready == nil || *t.Ready, DrainFor: lb.DrainUnset}
 	if t.UID == "" {
 		f.without(targetField(i, "uid"), clusterv1.ReasonInvalid, "target %q has no UID, it is left out: set one", t.Name)
@@ -153,47 +195,5 @@ func (f *findings) member(i int, t *v1alpha1.Target, r reach) (lb.Member, bool) 
 			m.DrainFor = d.Duration
 		}
 	}
-	a, ok := f.address(i, t)
-	if !ok {
-		return m, false
-	}
-	if !r.admits(a) {
-		if r.contains(a) {
-			f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%s of target %q is loopback or link-local, which a wider range doesn't open, it is left out: the hub's operator adds it to spec.targetCIDRs by itself", a, t.Name)
-			return m, false
-		}
-		f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%s of target %q lies in none of the Tenant's target ranges, it is left out: the hub's operator adds its range to spec.targetCIDRs", a, t.Name)
-		return m, false
-	}
-	m.Address = a
 	return m, true
-}
-
-// address is the target's first IPv4 address.
-func (f *findings) address(i int, t *v1alpha1.Target) (netip.Addr, bool) {
-	six := false
-	for _, s := range t.Addresses {
-		a, err := netip.ParseAddr(s)
-		if err != nil {
-			f.without(targetField(i, "addresses"), clusterv1.ReasonNotSupported, "%q of target %q is no IP address, and names are not supported yet: write its IPv4 address", s, t.Name)
-			continue
-		}
-		if a.Zone() != "" {
-			f.without(targetField(i, "addresses"), clusterv1.ReasonInvalid, "%q of target %q has a zone identifier, which means nothing elsewhere: write an address without", s, t.Name)
-			continue
-		}
-		if a = a.Unmap(); !a.Is4() {
-			six = true
-			continue
-		}
-		if a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
-			f.without(targetField(i, "addresses"), clusterv1.ReasonInvalid, "%s of target %q is no host's address: write the host's", a, t.Name)
-			return a, false
-		}
-		return a, true
-	}
-	if six {
-		f.without(targetField(i, "addresses"), clusterv1.ReasonNotSupported, "target %q has no IPv4 address, and IPv6 is not supported yet: add one", t.Name)
-	}
-	return netip.Addr{}, false
 }

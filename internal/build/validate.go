@@ -82,6 +82,8 @@ func ValidateClass(class *v1alpha1.LoadBalancerClass) []lb.Problem {
 		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy are supported yet: use one")
 	case p.Placement != "" && p.Placement != v1alpha1.PlacementEvery:
 		f.refuse("spec.proxy.placement", clusterv1.ReasonNotSupported, "placement %s is not supported yet: use placement Every", p.Placement)
+	case p.ClientAddress != "" && p.ClientAddress != v1alpha1.ClientAddressKeep && p.ClientAddress != v1alpha1.ClientAddressHide:
+		f.without("spec.proxy.clientAddress", clusterv1.ReasonInvalid, "%q is unknown, clients' addresses are hidden: use Keep or Hide", p.ClientAddress)
 	}
 	if d := class.Spec.Defaults; d != nil {
 		f.bounded("spec.defaults.drainTimeout", d.DrainTimeout, 0, maxDuration)
@@ -96,20 +98,9 @@ func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
 	if len(Ports(l)) == 0 {
 		f.refuse("spec.ports", clusterv1.ReasonNoPorts, "there is no port: add one")
 	}
-	if len(s.SourceRanges) > 0 {
-		f.refuse("spec.sourceRanges", clusterv1.ReasonNotSupported, "source ranges are not enforced yet, and without them everybody could connect: remove them")
-	}
-	if s.ProxyProtocol != "" {
-		f.refuse("spec.proxyProtocol", clusterv1.ReasonNotSupported, "the PROXY protocol is not spoken yet, and targets that expect it would break: remove it")
-	}
-	dual := s.IPFamilyPolicy == clusterv1.PreferDualStack
-	switch {
-	case s.IPFamilyPolicy == clusterv1.RequireDualStack:
-		f.refuse("spec.ipFamilyPolicy", clusterv1.ReasonNotSupported, "IPv6 is not supported yet: use SingleStack or PreferDualStack")
-	case len(s.IPFamilies) > 0 && (!slices.Contains(s.IPFamilies, clusterv1.IPv4) || s.IPFamilies[0] != clusterv1.IPv4 && !dual):
-		f.refuse("spec.ipFamilies", clusterv1.ReasonNotSupported, "IPv6 is not supported yet: use IPv4")
-	case dual || slices.Contains(s.IPFamilies, clusterv1.IPv6):
-		f.without("spec.ipFamilyPolicy", clusterv1.ReasonNotSupported, "IPv6 is not supported yet, IPv4 alone is served: use SingleStack with IPv4")
+	f.sources(l)
+	if _, ok := proxyProtocol(l); !ok {
+		f.refuse("spec.proxyProtocol", clusterv1.ReasonInvalid, "version %q of the PROXY protocol is unknown, and targets that expect one would break: use V1 or V2", s.ProxyProtocol)
 	}
 	if _, err := Selector(l); err != nil {
 		f.refuse("spec.selector", clusterv1.ReasonInvalid, "the selector doesn't parse: %v; mend it", err)
@@ -136,6 +127,9 @@ func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 	}
 	if len(s.AddressTypes) > 0 {
 		f.without("spec.addressTypes", clusterv1.ReasonNotSupported, "addresses of Machines and Nodes are not read yet: remove them")
+	}
+	if d := s.TrafficDistribution; d != "" && d != clusterv1.PreferSameZone {
+		f.without("spec.trafficDistribution", clusterv1.ReasonInvalid, "distribution %q is unknown, all zones are served alike: use PreferSameZone", d)
 	}
 	switch kind := targetKind(l); kind {
 	case kindTargetGroup:
@@ -166,9 +160,11 @@ func (f *findings) ports(l *clusterv1.LoadBalancer) {
 			x.refuse(field+".targetPort", clusterv1.ReasonInvalid, "target port %d is none: use 1 to 65535", p.TargetPort)
 		case seen[k]:
 			x.refuse(field, clusterv1.ReasonInvalid, "the port is there twice: remove one")
-		case k.Protocol != lb.TCP:
-			x.refuse(field+".protocol", clusterv1.ReasonNotSupported, "protocol %s is not supported yet: use TCP", k.Protocol)
-		case p.Mode != "" && p.Mode != clusterv1.ModeTCP:
+		case k.Protocol != lb.TCP && k.Protocol != lb.UDP && k.Protocol != lb.SCTP:
+			x.refuse(field+".protocol", clusterv1.ReasonInvalid, "protocol %q is unknown: use TCP, UDP or SCTP", k.Protocol)
+		case p.Mode == clusterv1.ModeTCP && k.Protocol != lb.TCP, p.Mode == clusterv1.ModeUDP && k.Protocol != lb.UDP:
+			x.refuse(field+".mode", clusterv1.ReasonInvalid, "mode %s doesn't go with protocol %s: leave it out", p.Mode, k.Protocol)
+		case p.Mode != "" && p.Mode != clusterv1.ModeTCP && p.Mode != clusterv1.ModeUDP:
 			x.refuse(field+".mode", clusterv1.ReasonNotSupported, "mode %s is not supported yet: use TCP", p.Mode)
 		case p.TLS != nil:
 			x.refuse(field+".tls", clusterv1.ReasonNotSupported, "TLS is not ended here yet: remove it, and end TLS at the targets")

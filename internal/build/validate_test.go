@@ -62,25 +62,32 @@ func TestValidate(t *testing.T) {
 			s.ClassName = ""
 			s.InfrastructureRef = &clusterv1.ObjectReference{Kind: "X", Name: "x"}
 		}, class: func(*lbc) *lbc { return nil }, reason: clusterv1.ReasonNotSupported, field: "spec.infrastructureRef", costs: all},
-		"no ports":      {lb: func(s *spec) { s.Ports = nil }, reason: clusterv1.ReasonNoPorts, field: "spec.ports", costs: all},
-		"sourceRanges":  {lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8"} }, reason: clusterv1.ReasonNotSupported, field: "spec.sourceRanges", costs: all},
-		"proxyProtocol": {lb: func(s *spec) { s.ProxyProtocol = "V2" }, reason: clusterv1.ReasonNotSupported, field: "spec.proxyProtocol", costs: all},
-		"IPv6":          {lb: func(s *spec) { s.IPFamilies = []clusterv1.IPFamily{"IPv6"} }, reason: clusterv1.ReasonNotSupported, field: "spec.ipFamilies", costs: all},
-		"IPv6 first":    {lb: func(s *spec) { s.IPFamilies = []clusterv1.IPFamily{"IPv6", "IPv4"} }, reason: clusterv1.ReasonNotSupported, field: "spec.ipFamilies", costs: all},
-		"IPv6 preferred": {lb: func(s *spec) {
-			s.IPFamilyPolicy = "PreferDualStack"
-			s.IPFamilies = []clusterv1.IPFamily{"IPv6", "IPv4"}
-		}, reason: clusterv1.ReasonNotSupported, field: "spec.ipFamilyPolicy", costs: none},
-		"RequireDualStack": {lb: func(s *spec) { s.IPFamilyPolicy = "RequireDualStack" }, reason: clusterv1.ReasonNotSupported, field: "spec.ipFamilyPolicy", costs: all},
-		"IPv4":             {lb: func(s *spec) { s.IPFamilyPolicy = "SingleStack"; s.IPFamilies = []clusterv1.IPFamily{"IPv4"} }},
-		"selector":         {lb: func(s *spec) { s.Selector.MatchLabels = map[string]string{"a b": "c"} }, reason: clusterv1.ReasonInvalid, field: "spec.selector", costs: all},
+		"no ports":                   {lb: func(s *spec) { s.Ports = nil }, reason: clusterv1.ReasonNoPorts, field: "spec.ports", costs: all},
+		"sourceRanges":               {lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8", "fd00::/8"} }},
+		"sourceRanges that are none": {lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8", "10.0.0.1"} }, reason: clusterv1.ReasonInvalid, field: "spec.sourceRanges", costs: all},
+		"sourceRanges of one family": {lb: func(s *spec) {
+			s.SourceRanges = []string{"10.0.0.0/8"}
+			s.IPFamilies = []clusterv1.IPFamily{"IPv4", "IPv6"}
+		}, reason: clusterv1.ReasonInvalid, field: "spec.sourceRanges", costs: none},
+		"proxyProtocol":               {lb: func(s *spec) { s.ProxyProtocol = "V2" }},
+		"proxyProtocol of the future": {lb: func(s *spec) { s.ProxyProtocol = "V3" }, reason: clusterv1.ReasonInvalid, field: "spec.proxyProtocol", costs: all},
+		"IPv6":                        {lb: func(s *spec) { s.IPFamilies = []clusterv1.IPFamily{"IPv6"} }},
+		"IPv6 first":                  {lb: func(s *spec) { s.IPFamilies = []clusterv1.IPFamily{"IPv6", "IPv4"} }},
+		"RequireDualStack":            {lb: func(s *spec) { s.IPFamilyPolicy = "RequireDualStack" }},
+		"same zone":                   {lb: func(s *spec) { s.TrafficDistribution = "PreferSameZone" }},
+		"same planet":                 {lb: func(s *spec) { s.TrafficDistribution = "PreferSamePlanet" }, reason: clusterv1.ReasonInvalid, field: "spec.trafficDistribution", costs: none},
+		"IPv4":                        {lb: func(s *spec) { s.IPFamilyPolicy = "SingleStack"; s.IPFamilies = []clusterv1.IPFamily{"IPv4"} }},
+		"selector":                    {lb: func(s *spec) { s.Selector.MatchLabels = map[string]string{"a b": "c"} }, reason: clusterv1.ReasonInvalid, field: "spec.selector", costs: all},
 		"selector of machines": {lb: func(s *spec) {
 			s.TargetKind = &clusterv1.KindReference{Kind: "TargetGroup", APIGroup: "fairlead.dev"}
 			s.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "?"}}
 		}, reason: clusterv1.ReasonInvalid, field: "spec.selector", costs: all},
 		"empty selector":         {lb: func(s *spec) { s.Selector = &metav1.LabelSelector{} }},
-		"UDP":                    {lb: func(s *spec) { s.Ports[0].Protocol, s.Ports[0].Mode = "UDP", "UDP" }, reason: clusterv1.ReasonNotSupported, field: "spec.ports[0].protocol", costs: first},
-		"SCTP":                   {lb: func(s *spec) { s.Ports[0].Protocol = "SCTP" }, reason: clusterv1.ReasonNotSupported, field: "spec.ports[0].protocol", costs: first},
+		"UDP":                    {lb: func(s *spec) { s.Ports[0].Protocol, s.Ports[0].Mode = "UDP", "UDP" }},
+		"SCTP":                   {lb: func(s *spec) { s.Ports[0].Protocol = "SCTP" }},
+		"mixed protocols":        {lb: func(s *spec) { s.Ports[1].Port, s.Ports[1].Protocol = 80, "UDP" }},
+		"another protocol":       {lb: func(s *spec) { s.Ports[0].Protocol = "DCCP" }, reason: clusterv1.ReasonInvalid, field: "spec.ports[0].protocol", costs: first},
+		"mode of another":        {lb: func(s *spec) { s.Ports[0].Mode = "UDP" }, reason: clusterv1.ReasonInvalid, field: "spec.ports[0].mode", costs: first},
 		"HTTP":                   {lb: func(s *spec) { s.Ports[0].Mode = "HTTP" }, reason: clusterv1.ReasonNotSupported, field: "spec.ports[0].mode", costs: first},
 		"TLS":                    {lb: func(s *spec) { s.Ports[0].TLS = &clusterv1.PortTLS{} }, reason: clusterv1.ReasonNotSupported, field: "spec.ports[0].tls", costs: first},
 		"port out of range":      {lb: func(s *spec) { s.Ports[0].Port = 70000 }, reason: clusterv1.ReasonInvalid, field: "spec.ports[0].port", costs: first},

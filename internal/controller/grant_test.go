@@ -140,10 +140,10 @@ func refused(h *hub) {
 	if s := l.Status.Ports[0]; s.Error != "" {
 		h.t.Errorf("port %+v", s)
 	}
-	udp := h.newLoadBalancer("dns")
-	udp.Spec.Ports = []clusterv1.Port{{Port: 53, Protocol: clusterv1.ProtocolUDP}}
-	h.create(udp)
-	h.waitFor(udp, "Accepted=False/NotSupported", "AddressGranted=False/Pending", "Ready=False/NotSupported")
+	shop := h.newLoadBalancer("shop")
+	shop.Spec.Ports = []clusterv1.Port{{Port: 443, Protocol: clusterv1.ProtocolTCP, Mode: clusterv1.ModeHTTP}}
+	h.create(shop)
+	h.waitFor(shop, "Accepted=False/NotSupported", "AddressGranted=False/Pending", "Ready=False/NotSupported")
 }
 
 // classless: an operator's LoadBalancer that says almost nothing gets class, finalizer and address written into it.

@@ -58,6 +58,18 @@ func (c Check) Compare(o Check) int {
 	)
 }
 
+// Compare orders Absents by group, then UID, then the rest.
+func (a Absent) Compare(o Absent) int {
+	return cmp.Or(
+		strings.Compare(a.TargetGroup, o.TargetGroup),
+		strings.Compare(a.UID, o.UID),
+		strings.Compare(a.Target, o.Target),
+		strings.Compare(a.Name, o.Name),
+		strings.Compare(a.GroupUID, o.GroupUID),
+		cmp.Compare(a.Outside, o.Outside),
+	)
+}
+
 // Compare orders Problems by object, field, reason and message.
 func (p Problem) Compare(o Problem) int {
 	return cmp.Or(

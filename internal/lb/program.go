@@ -260,6 +260,16 @@ type Problem struct {
 	Effect  Effect
 }
 
+// Absent is a target that this proxy knows by a name alone, which stands for no address that may be sent to.
+type Absent struct {
+	// TargetGroup and GroupUID name the object that the target stands in; UID and Target name it there.
+	TargetGroup, GroupUID, UID, Target string
+	// Name is looked up.
+	Name string
+	// Outside counts the addresses that the name stands for, none of which may be sent to; 0: none is known.
+	Outside int
+}
+
 // Snapshot is what one tenant is served.
 type Snapshot struct {
 	// Frontends sorted by LoadBalancer, address, protocol, port.
@@ -272,6 +282,8 @@ type Snapshot struct {
 	// Refused is what this proxy doesn't serve, or serves in its last good form only, for reasons of its
 	// own; nobody else can know: it must be reported. Sorted like Problems.
 	Refused []Problem
+	// Absent targets, sorted by group, then UID; each that stands in a Group would be a member. It must be reported, too.
+	Absent []Absent
 }
 
 // Program is all that a proxy serves. Of two frontends that want one socket the
