@@ -29,6 +29,8 @@ func reasonText(reason string) string {
 		return "It is being deleted and no longer served; create it anew if that was a mistake."
 	case "DuplicateName":
 		return "Another process reports under the same name; give each its own."
+	case "FamilyNotInPool":
+		return "No address pool that the LoadBalancer may use has addresses of a family that it asks for; leave the family out, or have the hub's operator add a range of it."
 	case "Fenced":
 		return "Spec.fenced is set, so it serves nothing; take that out once the proxy may serve again."
 	case "HubRefuses":

@@ -75,6 +75,8 @@ func TestScenarios(t *testing.T) {
 		"silent":     silent,
 		"waiters":    waiters,
 		"inuse":      inUse,
+		"families":   families,
+		"anyone":     anyone,
 		"quota":      quota,
 		"moved":      moved,
 		"classless":  classless,

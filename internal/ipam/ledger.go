@@ -25,7 +25,7 @@ type poolState struct {
 
 // Usage is what the LoadBalancers of one namespace hold.
 type Usage struct {
-	// LoadBalancers and Ports of Granted addresses.
+	// LoadBalancers with Granted addresses and their Ports, each counted once on however many addresses.
 	LoadBalancers, Ports int
 	// Addresses held, those that are being released included.
 	Addresses int
@@ -136,6 +136,7 @@ func (l *Ledger) count(e Entry, sign int) {
 	}
 	seen := map[string]bool{}
 	for _, h := range e.Holders {
+		wasServed, hadPorts := l.served(h.Ref)
 		names := l.byHolder[h.Ref]
 		switch {
 		case sign > 0 && names == nil:
@@ -152,10 +153,9 @@ func (l *Ledger) count(e Entry, sign int) {
 			u = &Usage{PerPool: map[string]int{}}
 			l.usage[h.Namespace] = u
 		}
-		if e.Phase == Granted {
-			u.LoadBalancers += sign
-			u.Ports += sign * len(h.Ports)
-		}
+		isServed, hasPorts := l.served(h.Ref)
+		u.LoadBalancers += isServed - wasServed
+		u.Ports += hasPorts - hadPorts
 		if !seen[h.Namespace] {
 			seen[h.Namespace] = true
 			u.Addresses += sign
@@ -172,6 +172,28 @@ func (l *Ledger) count(e Entry, sign int) {
 			delete(l.usage, namespace)
 		}
 	}
+}
+
+// served is 1 for a LoadBalancer with a Granted address, else 0, and how many different ports it has.
+func (l *Ledger) served(r Ref) (served, ports int) {
+	var granted []Entry
+	for name := range l.byHolder[r] {
+		if e := l.entries[name]; e.Phase == Granted {
+			granted = append(granted, e)
+		}
+	}
+	if len(granted) == 0 {
+		return 0, 0
+	}
+	return 1, len(portsOf(r, granted))
+}
+
+// usageOf is UsageOf without a copy.
+func (l *Ledger) usageOf(namespace string) *Usage {
+	if u := l.usage[namespace]; u != nil {
+		return u
+	}
+	return &Usage{}
 }
 
 func (p *poolState) tally(e Entry, sign int64) {
@@ -199,6 +221,25 @@ func (p *poolState) allocator(addr netip.Addr) *allocator {
 		return p.v4
 	}
 	return p.v6
+}
+
+// allocators are those of a family, IPv4's first.
+func (p *poolState) allocators(f Family) []*allocator {
+	switch f {
+	case IPv4:
+		return []*allocator{p.v4}
+	case IPv6:
+		return []*allocator{p.v6}
+	}
+	return []*allocator{p.v4, p.v6}
+}
+
+// sizeOf is how many addresses of a family the pool has, held ones included; at most math.MaxInt64.
+func (p *poolState) sizeOf(f Family) (size int64) {
+	for _, a := range p.allocators(f) {
+		size = max(size, a.size)
+	}
+	return size
 }
 
 // SetPools replaces the pools. Where ranges overlap, the older pool keeps the overlap.

@@ -43,8 +43,27 @@ func needs(namespace, name string, ports ...int32) Needs {
 	return n
 }
 
+// wait is no action.
+const wait Action = ""
+
+// decided is a decision about one address.
+type decided struct {
+	Step
+	Surplus         []Entry
+	Reason, Message string
+}
+
+func decide(l *Ledger, n Needs) decided {
+	d := l.Decide(n, nil)
+	out := decided{Surplus: d.Surplus, Reason: d.Reason, Message: d.Message}
+	if len(d.Steps) > 0 {
+		out.Step = d.Steps[0]
+	}
+	return out
+}
+
 // do carries a decision out.
-func do(l *Ledger, d Decision) Decision {
+func do(l *Ledger, d decided) decided {
 	if d.Action == Create || d.Action == Change {
 		l.Set(d.Entry)
 		for _, e := range d.Surplus {
@@ -113,7 +132,7 @@ func TestOverlapStaysWithTheOlderPool(t *testing.T) {
 	n := needs("a", "x", 80)
 	n.Pools = []string{"young"}
 	n.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.3")}
-	if d := l.Decide(n); d.Reason != clusterv1.ReasonAddressNotInPool {
+	if d := decide(l, n); d.Reason != clusterv1.ReasonAddressNotInPool {
 		t.Errorf("an address of the older pool: %+v", d)
 	}
 }
@@ -122,7 +141,7 @@ func TestFreedAddressIsFoundWithoutAScan(t *testing.T) {
 	l := New()
 	l.SetPools([]Pool{pool(t, "public", 1, "10.0.0.0/8")})
 	for i := range 20000 {
-		if d := do(l, l.Decide(needs("a", fmt.Sprint(i), 80))); d.Action != Create {
+		if d := do(l, decide(l, needs("a", fmt.Sprint(i), 80))); d.Action != Create {
 			t.Fatalf("%d: %+v", i, d)
 		}
 	}
@@ -187,12 +206,12 @@ func TestWishes(t *testing.T) {
 			}
 			l.SetPools([]Pool{p})
 			for _, n := range c.before {
-				if d := do(l, l.Decide(n)); d.Action == Wait {
+				if d := do(l, decide(l, n)); d.Action == wait {
 					t.Fatalf("before: %+v", d)
 				}
 			}
-			d := l.Decide(c.needs)
-			if c.reason == "" && (d.Action == Wait || d.Entry.Address != want[0]) || d.Reason != c.reason {
+			d := decide(l, c.needs)
+			if c.reason == "" && (d.Action == wait || d.Entry.Address != want[0]) || d.Reason != c.reason {
 				t.Errorf("%+v, want reason %q", d, c.reason)
 			}
 			for _, other := range []string{"b", "y"} {
@@ -248,7 +267,7 @@ func TestReasonsToWait(t *testing.T) {
 				c.needs(&n)
 			}
 			l.SetPools([]Pool{p})
-			if d := l.Decide(n); d.Action != Wait || d.Reason != c.reason || d.Message == "" {
+			if d := decide(l, n); d.Action != wait || d.Reason != c.reason || d.Message == "" {
 				t.Errorf("%+v, want %s", d, c.reason)
 			}
 		})
@@ -259,18 +278,18 @@ func TestAnotherWishMovesAnAddress(t *testing.T) {
 	l := New()
 	l.SetPools([]Pool{pool(t, "public", 1, "192.0.2.0/29")})
 	n := needs("a", "x", 80)
-	first := do(l, l.Decide(n))
+	first := do(l, decide(l, n))
 	n.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
-	moved := do(l, l.Decide(n))
+	moved := do(l, decide(l, n))
 	if moved.Action != Create || moved.Entry.Address != n.Wanted[0] || len(moved.Surplus) != 1 || moved.Surplus[0].Name != first.Entry.Name {
 		t.Fatalf("%+v", moved)
 	}
 	if e, _ := l.Get(first.Entry.Name); e.Phase != Releasing {
 		t.Errorf("the former address is %s", e.Phase)
 	}
-	do(l, l.Decide(needs("b", "y", 80))) // the lowest that is free: not the one being released
+	do(l, decide(l, needs("b", "y", 80))) // the lowest that is free: not the one being released
 	n.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
-	if d := l.Decide(n); d.Action != Keep || d.Reason != clusterv1.ReasonAddressInUse || d.Entry.Name != moved.Entry.Name {
+	if d := decide(l, n); d.Action != Keep || d.Reason != clusterv1.ReasonAddressInUse || d.Entry.Name != moved.Entry.Name {
 		t.Errorf("a wish that can't be had: %+v", d)
 	}
 }
@@ -291,13 +310,13 @@ func TestAHolderGetsThePortsThatNobodyElseHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := New()
 			l.SetPools([]Pool{pool(t, "public", 1, "192.0.2.0/29")})
-			do(l, l.Decide(needs("a", "x", 80)))
+			do(l, decide(l, needs("a", "x", 80)))
 			other := needs("a", "y", 443)
 			other.Wanted = []netip.Addr{netip.MustParseAddr("192.0.2.0")}
-			do(l, l.Decide(other))
+			do(l, decide(l, other))
 			n := needs("a", "x", c.ports...)
 			n.Owner.Quota.Ports = c.quota
-			d := do(l, l.Decide(n))
+			d := do(l, decide(l, n))
 			h, _ := d.Entry.Holder(n.Ref)
 			var got []string
 			for _, p := range h.Ports {
@@ -306,7 +325,7 @@ func TestAHolderGetsThePortsThatNobodyElseHas(t *testing.T) {
 			if text := strings.Join(got, " "); text != c.want || d.Reason != c.reason {
 				t.Errorf("got %q and reason %q (%s), want %q and %q", text, d.Reason, d.Message, c.want, c.reason)
 			}
-			if again := l.Decide(n); again.Action != Keep || again.Reason != c.reason {
+			if again := decide(l, n); again.Action != Keep || again.Reason != c.reason {
 				t.Errorf("decided again, it is %+v", again)
 			}
 		})
@@ -339,8 +358,8 @@ func TestLedgerKeepsItsPromises(t *testing.T) {
 				n := draw()
 				before, had := granted[n.Ref]
 				usage := l.UsageOf(n.Namespace)
-				d := do(l, l.Decide(n))
-				if d.Action == Wait {
+				d := do(l, decide(l, n))
+				if d.Action == wait {
 					if had {
 						t.Fatalf("%s lost %s: %+v", n.Ref, before, d)
 					}
@@ -434,7 +453,7 @@ func checkLedger(t *rapid.T, l *Ledger, granted map[Ref]netip.Addr, share Share)
 		rebuilt.Set(e)
 	}
 	for _, n := range []Needs{needs("a", "x", 80), needs("b", "new", 80, 443)} {
-		one, two := l.Decide(n), rebuilt.Decide(n)
+		one, two := decide(l, n), decide(rebuilt, n)
 		if one.Action != two.Action || !one.Entry.Equal(two.Entry) || one.Reason != two.Reason || one.Message != two.Message {
 			t.Fatalf("two ledgers of the same entries say %+v and %+v", one, two)
 		}

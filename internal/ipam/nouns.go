@@ -176,6 +176,27 @@ func compareRefs(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// Family of an address.
+type Family string
+
+const (
+	IPv4 Family = "IPv4"
+	IPv6 Family = "IPv6"
+	// AnyFamily will do with either.
+	AnyFamily Family = ""
+)
+
+// FamilyOf tells an address's family.
+func FamilyOf(a netip.Addr) Family {
+	if a.Unmap().Is4() {
+		return IPv4
+	}
+	return IPv6
+}
+
+// Has tells whether an address is of the family.
+func (f Family) Has(a netip.Addr) bool { return f == AnyFamily || f == FamilyOf(a) }
+
 // Needs is what a LoadBalancer asks of the ledger.
 type Needs struct {
 	Ref
@@ -185,7 +206,11 @@ type Needs struct {
 	Ports   []Port
 	// Pools by name, in order of preference.
 	Pools []string
-	// Wanted addresses, the first that can be had; empty: any.
+	// Families, the primary first: an address of each. Empty: one address, of whichever family.
+	Families []Family
+	// Required says that one family alone is nothing; else one is enough, and the other comes when it can be had.
+	Required bool
+	// Wanted addresses, of each family the first that can be had; none of it: any.
 	Wanted []netip.Addr
 	// ProxyPool whose proxies will serve the address.
 	ProxyPool string

@@ -42,6 +42,8 @@ const (
 	ReasonPoolNotAllowed = "PoolNotAllowed"
 	// ReasonPoolExhausted: the pool has no free address; delete a LoadBalancer, or have the hub's operator extend the pool. It is granted as soon as one is free.
 	ReasonPoolExhausted = "PoolExhausted"
+	// ReasonFamilyNotInPool: no address pool that the LoadBalancer may use has addresses of a family that it asks for; leave the family out, or have the hub's operator add a range of it.
+	ReasonFamilyNotInPool = "FamilyNotInPool"
 	// ReasonQuotaExceeded: the Tenant holds as many as it may; delete one, or ask the hub's operator.
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonAddressInUse: the wanted address is somebody else's; want another, or none.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
@@ -17,14 +16,25 @@ import (
 
 // Grant is what a LoadBalancer has of the ledger.
 type Grant struct {
-	// Held says that Entry is granted and written, at Version.
-	Held    bool
-	Entry   ipam.Entry
+	// Held are the entries that are granted and written, the primary family's first.
+	Held []ipam.Entry
+	// Version at which the newest of them was first seen.
 	Version proof.Version
-	// Fresh says that this call wrote it.
+	// Short says that a family is missing that it can't do without.
+	Short bool
+	// Fresh says that this call wrote one.
 	Fresh bool
 	// Reason and Message say what it waits for or, with Held, which wish is not fulfilled.
 	Reason, Message string
+}
+
+// Addresses are those of the entries.
+func (g *Grant) Addresses() []string {
+	out := make([]string, 0, len(g.Held))
+	for _, e := range g.Held {
+		out = append(out, e.Address.String())
+	}
+	return out
 }
 
 // attempts bounds how often one call decides anew because somebody else was first.
@@ -33,8 +43,8 @@ const attempts = 64
 // errBusy asks for another try.
 var errBusy = errors.New("the ledger changed under every attempt")
 
-// Grant gives a LoadBalancer what it needs, or notes it as a waiter. A grant
-// that is returned as Held is written. With an error, nothing is known: try again.
+// Grant gives a LoadBalancer what it needs, or notes it as a waiter. What is
+// returned as Held is written. With an error, nothing is known: try again.
 func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 	fresh := false
 	for range attempts {
@@ -42,7 +52,7 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 		k.serve() // who waits comes first
 		d := k.decide(n)
 		delete(k.lacking, n.Ref)
-		if d.Action == ipam.Wait {
+		if d.Waits() {
 			k.waiters[n.Ref] = waiter{n, d.Reason, d.Message}
 			k.unlock()
 			return Grant{Reason: d.Reason, Message: d.Message}, nil
@@ -53,10 +63,18 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 			k.lacking[n.Ref] = waiter{n, d.Reason, d.Message}
 		}
 		open := k.owed(n.Ref)
-		if _, ok := k.unwritten[d.Entry.Name]; ok && len(open) == 0 {
-			open = []string{d.Entry.Name} // another LoadBalancer on the same address is about to write it
+		g, written := Grant{Short: d.Short, Reason: d.Reason, Message: d.Message}, true
+		for _, s := range d.Steps {
+			g.Held = append(g.Held, s.Entry)
+			if r := k.objects[s.Entry.Name]; r != nil {
+				g.Version = max(g.Version, r.version)
+			} else {
+				written = false
+			}
+			if _, ok := k.unwritten[s.Entry.Name]; ok && !slices.Contains(open, s.Entry.Name) {
+				open = append(open, s.Entry.Name) // another LoadBalancer on the same address is about to write it
+			}
 		}
-		r := k.objects[d.Entry.Name]
 		k.unlock()
 
 		for _, name := range open {
@@ -64,7 +82,7 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 			if err != nil {
 				return Grant{}, err
 			}
-			fresh = fresh || wrote && name == d.Entry.Name
+			fresh = fresh || wrote && slices.ContainsFunc(d.Steps, func(s ipam.Step) bool { return s.Entry.Name == name })
 		}
 		if len(open) > 0 {
 			continue // look again: somebody else may have been first
@@ -74,36 +92,24 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 				return Grant{}, err
 			}
 		}
-		if r == nil {
-			continue
+		if written {
+			g.Fresh = fresh
+			return g, nil
 		}
-		return Grant{Held: true, Entry: d.Entry, Version: r.version, Fresh: fresh, Reason: d.Reason, Message: d.Message}, nil
 	}
 	return Grant{}, fmt.Errorf("granting an address to %s: %w", n.Ref, errBusy)
 }
 
-// decide is ipam's decision, but for an address that is shared across
-// namespaces: a newcomer waits until every proxy has applied what others gave up there.
+// decide is ipam's decision. On an address that is shared across namespaces a newcomer
+// waits until every proxy has applied what others gave up there.
 func (k *Keeper) decide(n ipam.Needs) ipam.Decision {
-	d := k.ledger.Decide(n)
-	if d.Action != ipam.Change {
-		return d
-	}
-	was, _ := k.ledger.Get(d.Entry.Name)
-	if _, held := was.Holder(n.Ref); held {
-		return d
-	}
-	for _, h := range was.Holders {
-		if h.Namespace == n.Namespace {
-			continue
+	return k.ledger.Decide(n, func(e ipam.Entry) bool {
+		if r := k.objects[e.Name]; r != nil && k.Settled(e.ProxyPool, r.version) {
+			return true
 		}
-		if r := k.objects[was.Name]; r == nil || !k.Settled(was.ProxyPool, r.version) {
-			k.unsettled = true
-			return ipam.Decision{Action: ipam.Wait, Reason: clusterv1.ReasonPending, Message: fmt.Sprintf("The address %s is shared, and proxies have yet to apply what others changed on it.", was.Address)}
-		}
-		break
-	}
-	return d
+		k.unsettled = true
+		return false
+	})
 }
 
 // Release gives up what a LoadBalancer holds. When it returns nil, that is written.

@@ -168,20 +168,19 @@ func (k *Keeper) serve() {
 	}
 	slices.SortFunc(queue, func(a, b waiter) int { return ipam.CompareNeeds(a.Needs, b.Needs) })
 	for _, w := range queue {
-		switch d := k.decide(w.Needs); d.Action {
-		case ipam.Wait:
-			if d.Reason != w.reason || d.Message != w.message {
-				k.waiters[w.Ref] = waiter{w.Needs, d.Reason, d.Message}
-				k.woken = append(k.woken, w.Ref)
-			}
-		default:
+		d := k.decide(w.Needs)
+		switch {
+		case !d.Waits():
 			k.reserve(d, w.Ref)
 			delete(k.waiters, w.Ref)
+			k.woken = append(k.woken, w.Ref)
+		case d.Reason != w.reason || d.Message != w.message:
+			k.waiters[w.Ref] = waiter{w.Needs, d.Reason, d.Message}
 			k.woken = append(k.woken, w.Ref)
 		}
 	}
 	for r, w := range k.lacking {
-		if d := k.ledger.Decide(w.Needs); d.Action != ipam.Keep || d.Reason != w.reason || d.Message != w.message {
+		if d := k.decide(w.Needs); !d.Keeps() || d.Reason != w.reason || d.Message != w.message {
 			delete(k.lacking, r)
 			k.woken = append(k.woken, r)
 		}
@@ -190,11 +189,12 @@ func (k *Keeper) serve() {
 
 // reserve notes a decision that must be written.
 func (k *Keeper) reserve(d ipam.Decision, r ipam.Ref) {
-	if d.Action == ipam.Keep {
-		return
+	for _, s := range d.Steps {
+		if s.Action != ipam.Keep {
+			k.put(s.Entry)
+			k.owe(s.Entry.Name, r)
+		}
 	}
-	k.put(d.Entry)
-	k.owe(d.Entry.Name, r)
 }
 
 // SetPools replaces the pools.

@@ -57,7 +57,7 @@ func TestManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
-			if g, err := []*Keeper{one, two}[i%2].Grant(t.Context(), needsOf(i)); err != nil || !g.Held {
+			if g, err := []*Keeper{one, two}[i%2].Grant(t.Context(), needsOf(i)); err != nil || len(g.Held) == 0 {
 				t.Errorf("%d: %+v, %v", i, g, err)
 			}
 		})
@@ -137,10 +137,10 @@ func faults(t *testing.T, seed uint64) {
 	}
 	for i := 1; i < lbs; i += 2 {
 		g, err := k.Grant(ctx, needsOf(i))
-		if err != nil || !g.Held {
+		if err != nil || len(g.Held) == 0 {
 			t.Fatalf("%d: %+v, %v", i, g, err)
 		}
-		held[g.Entry.Address] = needsOf(i).Ref
+		held[g.Held[0].Address] = needsOf(i).Ref
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,18 +189,18 @@ func TestOldestWaiterIsServedFirst(t *testing.T) {
 		}
 		return g
 	}
-	if !grant(9).Held {
+	if len(grant(9).Held) == 0 {
 		t.Fatal("the first gets nothing")
 	}
 	for _, i := range []int{5, 3, 4} {
-		if g := grant(i); g.Held || g.Reason != clusterv1.ReasonPoolExhausted {
+		if g := grant(i); len(g.Held) > 0 || g.Reason != clusterv1.ReasonPoolExhausted {
 			t.Fatalf("%d: %+v", i, g)
 		}
 	}
 	if err := k.Release(t.Context(), needsOf(9).Ref); err != nil {
 		t.Fatal(err)
 	}
-	if g := grant(3); g.Held {
+	if g := grant(3); len(g.Held) > 0 {
 		t.Fatal("granted while it is being released")
 	}
 	woken = nil
@@ -211,13 +211,13 @@ func TestOldestWaiterIsServedFirst(t *testing.T) {
 	if !slices.Contains(woken, needsOf(3).Ref) {
 		t.Errorf("woken %v, want the oldest among them", woken)
 	}
-	if g := grant(1); g.Held {
+	if g := grant(1); len(g.Held) > 0 {
 		t.Error("a newcomer overtakes the waiters")
 	}
-	if g := grant(3); !g.Held {
+	if g := grant(3); len(g.Held) == 0 {
 		t.Errorf("the oldest: %+v", g)
 	}
-	if g := grant(4); g.Held {
+	if g := grant(4); len(g.Held) > 0 {
 		t.Error("two hold one address")
 	}
 }
@@ -234,10 +234,10 @@ func TestWhoHoldsAnAddressHearsOfWhatElseItWants(t *testing.T) {
 	grant := func(n ipam.Needs, reason string, ports int) {
 		t.Helper()
 		g, err := k.Grant(t.Context(), n)
-		if err != nil || !g.Held || g.Reason != reason {
+		if err != nil || len(g.Held) == 0 || g.Reason != reason {
 			t.Fatalf("%+v, %v", g, err)
 		}
-		if h, _ := g.Entry.Holder(n.Ref); len(h.Ports) != ports {
+		if h, _ := g.Held[0].Holder(n.Ref); len(h.Ports) != ports {
 			t.Fatalf("holds %v", h.Ports)
 		}
 	}
@@ -276,7 +276,7 @@ func TestLateNewsOfTheDead(t *testing.T) {
 	if _, ok := k.Get("192.0.2.0"); ok {
 		t.Error("it is back")
 	}
-	if g, err := k.Grant(t.Context(), needsOf(2)); err != nil || !g.Held {
+	if g, err := k.Grant(t.Context(), needsOf(2)); err != nil || len(g.Held) == 0 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	k.Forget(late) // of the former life

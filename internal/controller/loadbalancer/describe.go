@@ -57,13 +57,10 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	for _, name := range f.groups {
 		s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
 	}
-	if f.grant.Held {
-		a := f.grant.Entry.Address
-		family := clusterv1.IPv4
-		if !a.Is4() {
-			family = clusterv1.IPv6
-		}
-		s.Addresses = []clusterv1.LoadBalancerAddress{{Type: clusterv1.AddressTypeIP, Value: a.String(), Family: family, Pool: f.grant.Entry.Pool}}
+	for _, e := range f.grant.Held {
+		s.Addresses = append(s.Addresses, clusterv1.LoadBalancerAddress{
+			Type: clusterv1.AddressTypeIP, Value: e.Address.String(), Family: clusterv1.IPFamily(ipam.FamilyOf(e.Address)), Pool: e.Pool,
+		})
 	}
 	s.Ports = portStatuses(f, ports)
 	failed := slices.DeleteFunc(slices.Clone(s.Ports), func(p clusterv1.PortStatus) bool { return p.Error == "" })
@@ -89,8 +86,8 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 		set(clusterv1.ConditionAccepted, yes, clusterv1.ReasonAccepted, "")
 	}
 	switch {
-	case f.grant.Held:
-		set(clusterv1.ConditionAddressGranted, yes, clusterv1.ReasonAddressGranted, fmt.Sprintf("%s of pool %s", f.grant.Entry.Address, f.grant.Entry.Pool))
+	case len(f.grant.Held) > 0 && !f.grant.Short:
+		set(clusterv1.ConditionAddressGranted, yes, clusterv1.ReasonAddressGranted, grantedText(f.grant))
 	case refused:
 		set(clusterv1.ConditionAddressGranted, no, clusterv1.ReasonPending, "no address is granted before the LoadBalancer is accepted")
 	default:
@@ -101,7 +98,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	switch {
 	case refused:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before the LoadBalancer is accepted")
-	case !f.grant.Held:
+	case len(f.grant.Held) == 0:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before an address is granted")
 	case programmed:
 		set(clusterv1.ConditionProgrammed, yes, reason, message)
@@ -114,12 +111,21 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	} else {
 		set(clusterv1.ConditionReady, no, cause.reason, cause.message)
 	}
-	if reason, message := degraded(f, programmed && !refused && f.grant.Held, ports, failed); reason != "" {
+	if reason, message := degraded(f, programmed && !refused && len(f.grant.Held) > 0, ports, failed); reason != "" {
 		set(clusterv1.ConditionDegraded, yes, reason, message)
 	} else {
 		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")
 	}
 	return s
+}
+
+// grantedText names the addresses and where they come from.
+func grantedText(g ledger.Grant) string {
+	var out []string
+	for _, e := range g.Held {
+		out = append(out, fmt.Sprintf("%s of pool %s", e.Address, e.Pool))
+	}
+	return strings.Join(out, ", ")
 }
 
 // proofless is a rung that isn't proven.
@@ -128,12 +134,17 @@ type proofless struct{ reason, message string }
 // portStatuses says what became of each port: refused by the spec, by the ledger, or by a proxy.
 func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 	var out []clusterv1.PortStatus
-	holder, holds := f.grant.Entry.Holder(ipam.Ref{Namespace: f.lb.Namespace, Name: f.lb.Name})
+	lacks := func(port ipam.Port) bool {
+		return slices.ContainsFunc(f.grant.Held, func(e ipam.Entry) bool {
+			h, holds := e.Holder(ipam.Ref{Namespace: f.lb.Namespace, Name: f.lb.Name})
+			return holds && !slices.Contains(h.Ports, port)
+		})
+	}
 	for _, p := range ports {
 		s := clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}
 		if refusal, ok := build.Refusal(f.problems, p); ok {
 			s.Error, s.Message = refusal.Reason, sentence(refusal.Message)
-		} else if holds && f.grant.Reason != "" && !slices.Contains(holder.Ports, ipam.Port{Protocol: string(s.Protocol), Number: s.Port}) {
+		} else if f.grant.Reason != "" && lacks(ipam.Port{Protocol: string(s.Protocol), Number: s.Port}) {
 			s.Error, s.Message = f.grant.Reason, sentence(f.grant.Message)
 		} else {
 			for _, x := range f.programmed.Problems {
@@ -231,5 +242,5 @@ func firstWord(s string) string {
 
 // waits says that a status adds nothing but that live proxies are waited for, which most often is over in a moment.
 func waits(f facts) bool {
-	return f.grant.Held && !f.kept && !f.programmed.Done() && len(f.programmed.Waiting)+len(f.programmed.Starting) > 0
+	return len(f.grant.Held) > 0 && !f.kept && !f.programmed.Done() && len(f.programmed.Waiting)+len(f.programmed.Starting) > 0
 }

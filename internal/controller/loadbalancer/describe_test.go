@@ -19,7 +19,7 @@ func port(n int32) clusterv1.Port { return clusterv1.Port{Port: n, Protocol: clu
 func plain(change ...func(*facts)) facts {
 	f := facts{
 		lb:         &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web", Generation: 3}, Spec: clusterv1.LoadBalancerSpec{ClassName: "edge", Ports: []clusterv1.Port{port(80), port(443)}}},
-		grant:      ledger.Grant{Held: true, Entry: ipam.Entry{Name: "192.0.2.7", Address: netip.MustParseAddr("192.0.2.7"), Pool: "public"}},
+		grant:      ledger.Grant{Held: []ipam.Entry{{Name: "192.0.2.7", Address: netip.MustParseAddr("192.0.2.7"), Pool: "public"}}},
 		pool:       "edge",
 		programmed: proof.Programmed{Serving: []string{"edge-1"}},
 		groups:     []string{"nodes-0"},
@@ -55,7 +55,7 @@ func granted(ports ...int32) func(*facts) {
 		for _, p := range ports {
 			h.Ports = append(h.Ports, ipam.Port{Protocol: "TCP", Number: p})
 		}
-		f.grant.Entry.Holders = []ipam.Holder{h}
+		f.grant.Held[0].Holders = []ipam.Holder{h}
 		if len(ports) < len(f.lb.Spec.Ports) {
 			f.grant.Reason, f.grant.Message = clusterv1.ReasonPortInUse, "It is held: use another."
 		}
@@ -90,7 +90,10 @@ func TestDescribe(t *testing.T) {
 		"one port is another's":                {plain(granted(80)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/443=PortInUse"},
 		"every port is another's":              {plain(granted()), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NotServed Ready=False/NotServed Degraded=False/AsExpected TCP/80=PortInUse TCP/443=PortInUse"},
 		"no target allowed":                    {plain(func(f *facts) { f.barren = &proofless{clusterv1.ReasonTargetNotAllowed, "no target: mend it"} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/TargetNotAllowed"},
-		"a wish unfulfilled":                   {plain(func(f *facts) { f.grant.Reason, f.grant.Message = clusterv1.ReasonAddressInUse, "It is held." }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/AddressInUse"},
+		"a required family is missing": {plain(func(f *facts) {
+			f.grant.Short, f.grant.Reason, f.grant.Message = true, clusterv1.ReasonFamilyNotInPool, "The pool has none: extend it."
+		}), "Accepted=True/Accepted AddressGranted=False/FamilyNotInPool Programmed=True/Programmed Ready=False/FamilyNotInPool Degraded=True/FamilyNotInPool"},
+		"a wish unfulfilled": {plain(func(f *facts) { f.grant.Reason, f.grant.Message = clusterv1.ReasonAddressInUse, "It is held." }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/AddressInUse"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := describe(c.facts)
@@ -124,7 +127,7 @@ func TestDescribe(t *testing.T) {
 
 func TestPendingAsksTheFirstNeedAndWakesOnAnotherAnswer(t *testing.T) {
 	p, r := newPending(), ipam.Ref{Namespace: "prod", Name: "web"}
-	q := question{uid: "u", generation: 1, address: "192.0.2.7", pool: "edge", need: proof.Vector{TargetGroups: 5}}
+	q := question{uid: "u", generation: 1, addresses: "192.0.2.7", pool: "edge", need: proof.Vector{TargetGroups: 5}}
 	p.ask(r, q)
 	later := q
 	later.need.TargetGroups = 9

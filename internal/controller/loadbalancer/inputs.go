@@ -96,6 +96,7 @@ func (in *inputs) needs(l *clusterv1.LoadBalancer) ipam.Needs {
 		Pools:   l.Spec.AddressPools,
 		Wanted:  parseAddresses(l.Spec.Addresses),
 	}
+	n.Families, n.Required = families(l)
 	if in.class != nil {
 		if len(n.Pools) == 0 {
 			n.Pools = in.class.Spec.AddressPools
@@ -111,6 +112,27 @@ func (in *inputs) needs(l *clusterv1.LoadBalancer) ipam.Needs {
 		}
 	}
 	return n
+}
+
+// families are those that the LoadBalancer asks for, as a Service does: one is SingleStack unless the policy says
+// otherwise, and two without a policy are required.
+func families(l *clusterv1.LoadBalancer) (out []ipam.Family, required bool) {
+	for _, f := range l.Spec.IPFamilies {
+		out = append(out, ipam.Family(f))
+	}
+	policy := l.Spec.IPFamilyPolicy
+	if policy == "" && len(out) == 2 {
+		policy = clusterv1.RequireDualStack
+	}
+	if policy != clusterv1.PreferDualStack && policy != clusterv1.RequireDualStack {
+		return out[:min(len(out), 1)], false
+	}
+	for _, f := range []ipam.Family{ipam.IPv4, ipam.IPv6} {
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out, policy == clusterv1.RequireDualStack
 }
 
 func bound(n *int32) int {

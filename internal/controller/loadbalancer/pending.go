@@ -13,7 +13,7 @@ import (
 type question struct {
 	uid        types.UID
 	generation int64
-	address    string
+	addresses  string // joined
 	pool       string // of proxies
 	need       proof.Vector
 	since      time.Time
@@ -42,7 +42,7 @@ func (p *pending) ask(r ipam.Ref, q question) question {
 	defer p.mu.Unlock()
 	if pool, ok := p.pools[r]; ok {
 		old := p.byPool[pool][r]
-		if old.uid == q.uid && old.generation == q.generation && old.address == q.address && old.pool == q.pool {
+		if old.uid == q.uid && old.generation == q.generation && old.addresses == q.addresses && old.pool == q.pool {
 			return old.question
 		}
 		p.drop(r)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -168,7 +169,8 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 		r.Keeper.Leave(ref)
 		for _, e := range r.Keeper.HeldBy(ref) {
 			if a, ok := r.Keeper.Get(e.Name); ok && e.Phase == ipam.Granted {
-				f.grant = ledger.Grant{Held: true, Entry: e, Version: a.Version}
+				f.grant.Held = append(f.grant.Held, e)
+				f.grant.Version = max(f.grant.Version, a.Version)
 			}
 		}
 		return nil
@@ -183,17 +185,25 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 	switch {
 	case grant.Fresh:
 		r.Metrics.granted(r.Now().Sub(began))
-		r.Logger.Info("address granted", "loadbalancer", ref.String(), "address", grant.Entry.Address.String(), "pool", grant.Entry.Pool)
-	case !grant.Held:
+		r.Logger.Info("address granted", "loadbalancer", ref.String(), "addresses", grant.Addresses())
+	case len(grant.Held) == 0:
 		r.Metrics.failed(grant.Reason)
 	}
-	if grant.Held && l.Annotations[v1alpha1.AnnotationOrigin] == "" && len(l.Spec.Addresses) == 0 {
-		// It travels with the LoadBalancer, so that another hub can grant the same.
-		old := l.DeepCopy()
-		l.Spec.Addresses = []string{grant.Entry.Address.String()}
-		if err := r.Client.Patch(ctx, l, client.MergeFrom(old), client.FieldOwner(kit.FieldManager)); err != nil {
-			return fmt.Errorf("noting the address of LoadBalancer %s: %w", ref, err)
-		}
+	return r.note(ctx, l, grant)
+}
+
+// note writes what was granted to the spec of a LoadBalancer that no agent made, where that names nothing but what it
+// was granted: it travels with the LoadBalancer, so that another hub can grant the same.
+func (r *Reconciler) note(ctx context.Context, l *clusterv1.LoadBalancer, grant ledger.Grant) error {
+	granted := grant.Addresses()
+	foreign := func(a string) bool { return !slices.Contains(granted, a) }
+	if l.Annotations[v1alpha1.AnnotationOrigin] != "" || len(granted) <= len(l.Spec.Addresses) || slices.ContainsFunc(l.Spec.Addresses, foreign) {
+		return nil
+	}
+	old := l.DeepCopy()
+	l.Spec.Addresses = granted
+	if err := r.Client.Patch(ctx, l, client.MergeFrom(old), client.FieldOwner(kit.FieldManager)); err != nil {
+		return fmt.Errorf("noting the addresses of LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
 	}
 	return nil
 }
@@ -201,11 +211,11 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 // judge asks the proxies, and returns since when.
 func (r *Reconciler) judge(_ context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) time.Time {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
-	if _, refused := refusedAll(f.problems, f.ports()); refused || !f.grant.Held {
+	if _, refused := refusedAll(f.problems, f.ports()); refused || len(f.grant.Held) == 0 {
 		r.pending.forget(ref)
 		return time.Time{}
 	}
-	f.pool = f.grant.Entry.ProxyPool
+	f.pool = f.grant.Held[0].ProxyPool
 	if f.kept = kept(l, f.grant); f.kept {
 		r.pending.forget(ref)
 		f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, r.Fleet.Pool(f.pool))
@@ -218,17 +228,19 @@ func (r *Reconciler) judge(_ context.Context, l *clusterv1.LoadBalancer, in *inp
 	if in.tenant != nil {
 		need.Tenants = r.Versions.Of(in.tenant)
 	}
-	q := r.pending.ask(ref, question{l.UID, l.Generation, f.grant.Entry.Name, f.pool, need, r.Now()})
+	q := r.pending.ask(ref, question{l.UID, l.Generation, strings.Join(f.grant.Addresses(), ","), f.pool, need, r.Now()})
 	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, r.Fleet.Pool(f.pool))
 	r.pending.answered(ref, f.programmed)
 	return q.since
 }
 
-// kept says that this generation was once served by all on this address.
+// kept says that this generation was once served by all on these addresses.
 func kept(l *clusterv1.LoadBalancer, g ledger.Grant) bool {
 	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionProgrammed)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == l.Generation &&
-		slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool { return a.Value == g.Entry.Address.String() })
+		!slices.ContainsFunc(g.Addresses(), func(granted string) bool {
+			return !slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool { return a.Value == granted })
+		})
 }
 
 // write writes the status if it differs.
@@ -269,9 +281,17 @@ func (r *Reconciler) tell(l *clusterv1.LoadBalancer, reason string) {
 	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionReady)
 	kind, message := "Warning", c.Message
 	if c.Status == metav1.ConditionTrue {
-		kind, message = "Normal", fmt.Sprintf("Served on %s.", l.Status.Addresses[0].Value)
+		kind, message = "Normal", fmt.Sprintf("Served on %s.", served(l))
 	}
 	r.Events.Event(l, kind, reason, message)
+}
+
+func served(l *clusterv1.LoadBalancer) string {
+	var out []string
+	for _, a := range l.Status.Addresses {
+		out = append(out, a.Value)
+	}
+	return strings.Join(out, ", ")
 }
 
 // parseAddresses reads wanted addresses; what is none is left out, the schema refuses it.
