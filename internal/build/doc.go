@@ -5,6 +5,7 @@
 //	Tenant       ┘    │
 //	Address ── ledger ┼─▶ Frontend ─▶ Pool ┐
 //	TargetGroup ──────┴─ selection ─▶ Group┴─▶ Snapshot (a namespace) ─▶ Program
+//	names ─ addresses ──┘
 //
 // It is a pure function, remembered object by object: Whole builds at once, a
 // Builder step by step, and both give the same. What did not change keeps its
@@ -31,15 +32,18 @@
 //	class without proxy; placement One                NotSupported      LoadBalancer
 //	spec.infrastructureRef                            NotSupported      LoadBalancer
 //	no port (role ControlPlane has a default)         NoPorts           LoadBalancer
-//	spec.sourceRanges, spec.proxyProtocol             NotSupported      LoadBalancer
-//	IPv6 first or alone; RequireDualStack             NotSupported      LoadBalancer
+//	spec.sourceRanges that are none                   Invalid           LoadBalancer
+//	spec.proxyProtocol of an unknown version          Invalid           LoadBalancer
 //	spec.selector that doesn't parse                  Invalid           LoadBalancer
-//	protocol UDP, SCTP                                NotSupported      port
-//	mode HTTP, HTTPS, TLS, UDP; tls                   NotSupported      port
+//	protocol other than TCP, UDP, SCTP                Invalid           port
+//	mode HTTP, HTTPS, TLS; tls                        NotSupported      port
+//	mode of another protocol                          Invalid           port
 //	port or targetPort out of range, port twice       Invalid           port
 //	socket that another holder has                    PortInUse         port, this proxy's Refused
-//	IPv6 address granted                              NotSupported      port, this proxy's Refused
-//	PreferDualStack, two ipFamilies                   NotSupported      without: IPv4 only
+//	what the data plane cannot express                its own           port, or one address of it, this proxy's Refused
+//	no source range of a family in ipFamilies         Invalid           without: nobody may connect over that family
+//	trafficDistribution that is unknown               Invalid           without: all zones alike
+//	class's clientAddress that is unknown             Invalid           without: hidden
 //	sessionAffinityTimeout other than 3h              NotSupported      without: a client keeps its target until targets change
 //	targetKind Machine, Node (resolved later)         NotSupported      without: TargetGroups labelled fairlead.dev/for
 //	targetKind of another kind                        Invalid           without: the same
@@ -48,16 +52,28 @@
 //	drainTimeout, idleTimeout out of bounds           Invalid           without: the default
 //	healthCheck that makes no sense                   Invalid           without: the TargetGroup's, the class's, the default
 //	no TargetGroup selected                           NoTargets         without: clients are refused
-//	target out of Tenant.spec.targetCIDRs             TargetNotAllowed  that target
-//	target that is a name, or has IPv6 only           NotSupported      that target
-//	target with a zone identifier, no UID, an
-//	address that no host has, a UID and address twice Invalid           that target
+//	address out of Tenant.spec.targetCIDRs            TargetNotAllowed  that address
+//	target without UID, or in an unknown state        Invalid           that target
+//	address with a zone identifier, of no host, or
+//	neither address nor name; UID and address twice   Invalid           that address
+//	name that stands for no address                   -                 that target, this proxy's Absent
 //	target's weight or drainFor out of bounds         Invalid           without: 1, unset
 //
 // A namespace of no Tenant is the hub operator's: it may use every class and
 // target. A Tenant's targets lie in its targetCIDRs, and none may where the list is
-// empty; loopback and link-local targets only in ranges that are loopback or
-// link-local themselves, so that 0.0.0.0/0 opens neither.
+// empty; loopback, link-local and a cloud's metadata addresses only in ranges that
+// are such themselves, so that 0.0.0.0/0 and ::/0 open none of them. That a Tenant has
+// no range of a family is no Problem of targets that have an address of the other.
+//
+// Families: whatever the ledger grants is served. An address's Frontend sends to the
+// Group of its family, in which a target is a member by the first address of that
+// family. A target that has no IP address at all, but a name, is a member by each
+// address that SetNames says the name stands for, of either family.
+//
+// Checks: the LoadBalancer's own, else that of the first TargetGroup by name which
+// has one, else the class's, else TCP on the target port. For UDP and SCTP nothing is
+// asked by default, and a TargetGroup's or class's TCP check that names no port is
+// passed over. A check of the port that gets PROXY headers begins with one itself.
 //
 // The last good form of a frontend is kept only for what the data plane cannot
 // express (Options.Check). Whatever withdraws the frontend itself, by deletion,
