@@ -30,11 +30,20 @@ func ask(p lb.Probe) error {
 	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
 	}
-	if p.Check.Kind == lb.CheckTCP {
-		return nil
-	}
 	if err := conn.SetDeadline(deadline); err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
+	}
+	if v := p.Check.ProxyProtocol; v != 0 {
+		header, ok := nobody(v)
+		if !ok {
+			return fmt.Errorf("version %d of the PROXY protocol is not known", v)
+		}
+		if _, err := io.WriteString(conn, header); err != nil {
+			return fmt.Errorf("sending the PROXY header: %w", plain(err))
+		}
+	}
+	if p.Check.Kind == lb.CheckTCP {
+		return nil
 	}
 	switch p.Check.Kind {
 	case lb.CheckHTTP:
@@ -48,6 +57,19 @@ func ask(p lb.Probe) error {
 		return askHTTP(secure, address, p.Check)
 	}
 	return fmt.Errorf("check %q is not known", p.Check.Kind)
+}
+
+// nobody is the PROXY header of a connection that is made for nobody else: a
+// member takes it for the proxy's own.
+func nobody(version int) (string, bool) {
+	switch version {
+	case 1:
+		return "PROXY UNKNOWN\r\n", true
+	case 2:
+		// Signature, version 2 and command LOCAL, family unspecified, no address.
+		return "\r\n\r\n\x00\r\nQUIT\n" + "\x20\x00\x00\x00", true
+	}
+	return "", false
 }
 
 // askHTTP asks and reads the status line; the rest of the answer doesn't matter.

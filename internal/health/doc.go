@@ -18,6 +18,9 @@
 //     interval. A probe that succeeds under suspicion is left alone for longer
 //     and longer, up to its interval, so that no client can provoke a storm.
 //
+// A check of a port that gets PROXY headers begins with one that names nobody: UNKNOWN
+// in version 1, LOCAL in version 2.
+//
 // Each check has a connection of its own, closed with a reset so that neither
 // side keeps anything of it.
 package health
