@@ -261,17 +261,39 @@ func (h hub) objects(keys []string) Objects {
 
 // drawCheck draws a data plane that cannot express some things.
 func drawCheck(t *rapid.T) func(*lb.Snapshot) []lb.Problem {
-	switch rapid.IntRange(0, 2).Draw(t, "data plane") {
+	about := func(f *lb.Frontend) lb.ObjectRef {
+		return lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: string(f.ID.Tenant), Name: f.ID.LoadBalancer, Port: f.ID.Port, Protocol: f.ID.Protocol}
+	}
+	switch rapid.IntRange(0, 4).Draw(t, "data plane") {
 	case 0:
 		return nil
+	case 3: // can't do IPv6, which costs that address alone
+		return func(s *lb.Snapshot) []lb.Problem {
+			var out []lb.Problem
+			for _, f := range s.Frontends {
+				if o := about(f); f.ID.Address.Is6() {
+					o.Address = f.ID.Address
+					out = append(out, lb.Problem{Object: o, Field: "spec.ipFamilies", Reason: clusterv1.ReasonNotSupported})
+				}
+			}
+			return out
+		}
+	case 4: // can't keep clients' addresses, and serves without
+		return func(s *lb.Snapshot) []lb.Problem {
+			var out []lb.Problem
+			for _, f := range s.Frontends {
+				if s.Pools[f.Pool].KeepClient {
+					out = append(out, lb.Problem{Object: about(f), Field: "spec.proxy.clientAddress", Reason: clusterv1.ReasonNotSupported, Effect: lb.ServedWithout})
+				}
+			}
+			return out
+		}
 	case 1: // can't do idle timeouts
 		return func(s *lb.Snapshot) []lb.Problem {
 			var out []lb.Problem
 			for _, f := range s.Frontends {
 				if f.IdleTimeout > 0 {
-					out = append(out, lb.Problem{Object: lb.ObjectRef{
-						Kind: lb.KindLoadBalancer, Namespace: string(f.ID.Tenant), Name: f.ID.LoadBalancer, Port: f.ID.Port, Protocol: f.ID.Protocol,
-					}, Field: "spec.idleTimeout", Reason: clusterv1.ReasonNotSupported})
+					out = append(out, lb.Problem{Object: about(f), Field: "spec.idleTimeout", Reason: clusterv1.ReasonNotSupported})
 				}
 			}
 			return out

@@ -22,13 +22,20 @@ func (n *namespace) finish(opts Options) {
 		n.keep(nil)
 		return
 	}
-	keep := map[string]*choice{}
-	next := &lb.Snapshot{Pools: map[lb.PoolID]*lb.Pool{}, Groups: map[lb.GroupID]*lb.Group{}, Problems: n.base.Problems, Absent: n.base.Absent}
+	next := *n.base
 	next.Refused = slices.Concat(n.base.Refused, found)
 	slices.SortFunc(next.Refused, lb.Problem.Compare)
+	refusals := refusalsByName(found)
+	if len(refusals) == 0 { // all is served, but for something
+		n.snapshot = reuseSnapshot(n.snapshot, &next)
+		n.keep(nil)
+		return
+	}
+	keep := map[string]*choice{}
+	next.Frontends, next.Pools, next.Groups = nil, map[lb.PoolID]*lb.Pool{}, map[lb.GroupID]*lb.Group{}
 	for _, f := range n.base.Frontends {
 		from := n.base
-		if refuses(found, f.ID) {
+		if refuses(refusals[f.ID.LoadBalancer], f.ID) {
 			if from = lastGood(opts.LastGood, f.ID); from == nil {
 				continue
 			}
@@ -45,7 +52,7 @@ func (n *namespace) finish(opts Options) {
 		next.Pools[p.ID] = p
 		next.Groups[p.Group] = c.groups[family]
 	}
-	n.snapshot = reuseSnapshot(n.snapshot, next)
+	n.snapshot = reuseSnapshot(n.snapshot, &next)
 	n.keep(keep)
 }
 
@@ -63,12 +70,27 @@ func (n *namespace) keep(keep map[string]*choice) {
 	n.kept = keep
 }
 
-// refuses says that one of the Problems refuses the frontend.
-func refuses(problems []lb.Problem, id lb.FrontendID) bool {
-	return slices.ContainsFunc(problems, func(p lb.Problem) bool {
+// refusalsByName are the Problems that refuse frontends, by LoadBalancer.
+func refusalsByName(problems []lb.Problem) map[string][]lb.Problem {
+	var out map[string][]lb.Problem
+	for _, p := range problems {
+		if p.Effect != lb.Refused || p.Object.Kind != lb.KindLoadBalancer {
+			continue
+		}
+		if out == nil {
+			out = map[string][]lb.Problem{}
+		}
+		out[p.Object.Name] = append(out[p.Object.Name], p)
+	}
+	return out
+}
+
+// refuses says that one of its LoadBalancer's refusals is for the frontend.
+func refuses(refusals []lb.Problem, id lb.FrontendID) bool {
+	return slices.ContainsFunc(refusals, func(p lb.Problem) bool {
 		o := p.Object
-		return p.Effect == lb.Refused && o.Kind == lb.KindLoadBalancer && o.Name == id.LoadBalancer && o.Namespace == string(id.Tenant) &&
-			(o.Port == 0 || o.Port == id.Port) && (o.Protocol == "" || o.Protocol == id.Protocol) && (!o.Address.IsValid() || o.Address == id.Address)
+		return o.Namespace == string(id.Tenant) && (o.Port == 0 || o.Port == id.Port) && (o.Protocol == "" || o.Protocol == id.Protocol) &&
+			(!o.Address.IsValid() || o.Address == id.Address)
 	})
 }
 

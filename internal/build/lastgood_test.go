@@ -121,6 +121,32 @@ func TestWithoutALastGoodFormItIsLeftOut(t *testing.T) {
 	}
 }
 
+// A data plane may refuse one address of a port, and serve the other.
+func TestARefusedAddressCostsNoOther(t *testing.T) {
+	_, objects := shop()
+	six := objects[4].(*v1alpha1.Address).DeepCopy()
+	six.Name, six.Spec.Address = "fd00-7", "fd00::7"
+	check := func(s *lb.Snapshot) []lb.Problem {
+		var out []lb.Problem
+		for _, f := range s.Frontends {
+			if f.ID.Address.Is6() {
+				out = append(out, lb.Problem{Object: lb.ObjectRef{
+					Kind: lb.KindLoadBalancer, Namespace: "shop", Name: f.ID.LoadBalancer, Port: f.ID.Port, Protocol: f.ID.Protocol, Address: f.ID.Address,
+				}, Field: "spec.ipFamilies", Reason: clusterv1.ReasonNotSupported})
+			}
+		}
+		return out
+	}
+	b := New(Options{ProxyPool: "edge", Check: check})
+	for _, o := range append(objects, six) {
+		b.Set(o)
+	}
+	p := b.Program()
+	if len(p.Listeners) != 2 || !p.Listeners[0].Socket.Address.Is4() || !p.Listeners[1].Socket.Address.Is4() || len(p.Tenants["shop"].Refused) != 2 {
+		t.Errorf("%+v", p.Listeners)
+	}
+}
+
 func TestGroupIDsCanBeReadBack(t *testing.T) {
 	for _, l := range []*metav1.LabelSelector{
 		nil, {MatchLabels: map[string]string{"a/b": "c", "d": ""}},
