@@ -40,7 +40,7 @@ func (h *hub) hold(name, want string) {
 // both, and says which pool has what not; what becomes free comes to who prefers it.
 func families(h *hub) {
 	h.manager(app.LeaderElection{})
-	h.stage("192.0.2.104/30", "fd00:4::7/128")
+	h.stage("203.0.113.104/30", "fd00:4::7/128")
 	p := h.proxy("1")
 	p.catchUp()
 	create := func(name string, policy clusterv1.IPFamilyPolicy, families ...clusterv1.IPFamily) *clusterv1.LoadBalancer {
@@ -51,11 +51,11 @@ func families(h *hub) {
 		return l
 	}
 	both := h.waitFor(create("both", clusterv1.RequireDualStack, clusterv1.IPv6), "AddressGranted=True")
-	if got := addressesOf(both); got != "IPv6 fd00:4::7, IPv4 192.0.2.104" {
+	if got := addressesOf(both); got != "IPv6 fd00:4::7, IPv4 203.0.113.104" {
 		h.t.Errorf("got %s", got)
 	}
 	h.hold("fd00-4-0-0-0-0-0-7", h.name+"/both UDP/53 TCP/80")
-	h.hold("192.0.2.104", h.name+"/both UDP/53 TCP/80")
+	h.hold("203.0.113.104", h.name+"/both UDP/53 TCP/80")
 	p.catchUp()
 	h.waitFor(both, "Programmed=True", "Ready=True")
 
@@ -65,7 +65,7 @@ func families(h *hub) {
 		h.t.Errorf("%s, holds %s", c.Message, addressesOf(required))
 	}
 	preferred := h.waitFor(create("preferred", clusterv1.PreferDualStack, clusterv1.IPv4), "AddressGranted=True")
-	if got := addressesOf(preferred); got != "IPv4 192.0.2.105" {
+	if got := addressesOf(preferred); got != "IPv4 203.0.113.105" {
 		h.t.Errorf("got %s", got)
 	}
 	p.catchUp()
@@ -80,11 +80,11 @@ func families(h *hub) {
 	wait(h, six, "Releasing", isReleasing)
 	p.catchUp()
 	h.waitFor(both, "AddressGranted=True", "Programmed=True")
-	if got := addressesOf(both); got != "IPv4 192.0.2.104" {
+	if got := addressesOf(both); got != "IPv4 203.0.113.104" {
 		h.t.Errorf("got %s", got)
 	}
 	h.waitFor(required, "AddressGranted=True")
-	if got := addressesOf(required); got != "IPv4 192.0.2.106, IPv6 fd00:4::7" {
+	if got := addressesOf(required); got != "IPv4 203.0.113.106, IPv6 fd00:4::7" {
 		h.t.Errorf("got %s", got)
 	}
 	h.delete(required)
@@ -93,7 +93,7 @@ func families(h *hub) {
 	h.hold(six.Name, h.name+"/preferred UDP/53 TCP/80")
 	p.catchUp()
 	wait(h, preferred, "both", func(l *clusterv1.LoadBalancer) error {
-		if got := addressesOf(l); got != "IPv4 192.0.2.105, IPv6 fd00:4::7" {
+		if got := addressesOf(l); got != "IPv4 203.0.113.105, IPv6 fd00:4::7" {
 			return errors.New(got)
 		}
 		return condition(l.Status.Conditions, "Degraded=False")
@@ -110,7 +110,7 @@ func families(h *hub) {
 // anyone: where the pool says so, two tenants share an address, on different ports and protocols.
 func anyone(h *hub) {
 	h.manager(app.LeaderElection{})
-	pool := h.newPool("192.0.2.108/31")
+	pool := h.newPool("203.0.113.108/31")
 	pool.Spec.Share = v1alpha1.ShareAny
 	h.create(pool, h.newClass())
 	h.tenant()
@@ -121,7 +121,7 @@ func anyone(h *hub) {
 	p.catchUp()
 	create := func(h *hub, name string, ports ...clusterv1.Port) *clusterv1.LoadBalancer {
 		l := h.newLoadBalancer(name)
-		l.Spec.ClassName, l.Spec.Ports, l.Spec.Addresses = pool.Name, ports, []string{"192.0.2.109"}
+		l.Spec.ClassName, l.Spec.Ports, l.Spec.Addresses = pool.Name, ports, []string{"203.0.113.109"}
 		h.create(l)
 		return l
 	}
@@ -134,7 +134,7 @@ func anyone(h *hub) {
 	other.waitFor(second, "AddressGranted=True")
 	p.catchUp()
 	other.waitFor(second, "Programmed=True")
-	h.hold("192.0.2.109", fmt.Sprintf("%s/first TCP/53, %s/second UDP/53", h.name, other.name))
+	h.hold("203.0.113.109", fmt.Sprintf("%s/first TCP/53, %s/second UDP/53", h.name, other.name))
 
 	clash := create(&other, "clash", tcp)
 	other.waitFor(clash, "AddressGranted=False/PortInUse")
@@ -146,5 +146,5 @@ func anyone(h *hub) {
 	h.gone(first)
 	p.catchUp()
 	other.waitFor(clash, "AddressGranted=True")
-	h.hold("192.0.2.109", fmt.Sprintf("%s/clash TCP/53, %s/second UDP/53", other.name, other.name))
+	h.hold("203.0.113.109", fmt.Sprintf("%s/clash TCP/53, %s/second UDP/53", other.name, other.name))
 }
