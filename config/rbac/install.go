@@ -58,7 +58,7 @@ func read(dir string) ([]*unstructured.Unstructured, error) {
 			}
 		}
 	}
-	first := map[string]int{"Namespace": -3, "ClusterRole": -2, "Role": -2, "ServiceAccount": -1}
+	first := map[string]int{"Namespace": -4, "ValidatingAdmissionPolicy": -3, "ValidatingAdmissionPolicyBinding": -3, "ClusterRole": -2, "Role": -2, "ServiceAccount": -1}
 	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return first[a.GetKind()] - first[b.GetKind()] })
 	return out, nil
 }

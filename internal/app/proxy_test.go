@@ -31,8 +31,8 @@ type hub struct {
 	// serve is a prefix of loopback addresses that are served.
 	serve netip.Prefix
 	echo  netip.AddrPort
-	// account is the kubeconfig of the proxies' identity.
-	account string
+	// accounts are the kubeconfigs of the proxies' identities.
+	accounts map[string]string
 }
 
 const namespace = "shop"
@@ -56,12 +56,9 @@ func startHub(t *testing.T) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hub{ControlPlane: cp, client: c, serve: cp.Subnet()}
+	h := &hub{ControlPlane: cp, client: c, serve: cp.Subnet(), accounts: map[string]string{}}
 	h.echo = startEcho(t, "one")
 	h.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	if h.account, err = cp.ServiceAccountKubeconfig(t.Context(), v1alpha1.SystemNamespace, "fairlead-proxy"); err != nil {
-		t.Fatal(err)
-	}
 	h.create(t, &v1alpha1.LoadBalancerClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "edge"},
 		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: "edge"}, AddressPools: []string{"public"}},
@@ -110,10 +107,28 @@ func (h *hub) loadBalancer(t *testing.T, name string, at netip.AddrPort) {
 	})
 }
 
+// account returns the kubeconfig of a proxy's identity.
+func (h *hub) account(t *testing.T, name string) string {
+	t.Helper()
+	if path, ok := h.accounts[name]; ok {
+		return path
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: name}}
+	if err := h.client.Create(t.Context(), account); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	path, err := h.ServiceAccountKubeconfig(t.Context(), account.Namespace, account.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.accounts[name] = path
+	return path
+}
+
 // startProxy runs a proxy until the test ends or the returned function is called.
 func (h *hub) startProxy(t *testing.T, name string, o app.ProxyOptions) (stop func()) {
 	t.Helper()
-	o.Kubeconfig, o.Name, o.Pool, o.Dataplane = h.account, name, "edge", "builtin"
+	o.Kubeconfig, o.Name, o.Pool, o.Dataplane = h.account(t, name), name, "edge", "builtin"
 	o.ShutdownTimeout = time.Second
 	o.Logger = slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,10 +9,9 @@ import (
 	"fairlead.dev/fairlead/config/rbac"
 )
 
-// Accounts of config/rbac in the system namespace: the first two of the hub, the last of a tenant cluster.
+// Accounts of config/rbac in the system namespace: the first of the hub, the other of a tenant cluster.
 const (
 	managerAccount = "fairlead-manager"
-	proxyAccount   = "fairlead-proxy"
 	agentAccount   = "fairlead-agent"
 )
 

@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/testkit"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -101,7 +102,12 @@ func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 // of the thread that forks, and execve gives nobody, root neither, what that set lacks.
 func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) netip.Addr, flags ...string) error {
 	name := fmt.Sprintf("edge-%d", number)
-	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, proxyAccount)
+	// Its identity has its name, and may write under no other.
+	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: name}}
+	if err := f.Hub.API.Create(ctx, account); err != nil {
+		return fmt.Errorf("making the identity of %s: %w", name, err)
+	}
+	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func TestOnServer(t *testing.T) {
 		{"docs", testDocs},
 		{"status and explain", testCLI},
 		{"hostile values", testHostileValues},
+		{"proxies have identities of their own", testProxyIdentities},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h) })
 	}

@@ -3,6 +3,16 @@ package v1alpha1
 // SystemNamespace of the hub holds the Leases of proxies and managers.
 const SystemNamespace = "fairlead-system"
 
+// Identities of proxies. The hub lets an identity write the Proxy, the
+// ProxyReports and the Lease of its own name only.
+const (
+	// ProxyNamespace of the hub holds a ServiceAccount for each proxy, of the proxy's name.
+	ProxyNamespace = "fairlead-proxies"
+	// ProxyGroup is that of proxies without a ServiceAccount, whose user name is ProxyUserPrefix and the proxy's name.
+	ProxyGroup      = "fairlead:proxies"
+	ProxyUserPrefix = "fairlead:proxy:"
+)
+
 // Labels.
 const (
 	// LabelTargets tells an agent's TargetGroups apart by what they mirror; value "nodes" for the cluster's Nodes.
