@@ -12,7 +12,8 @@
 //	ports[].{name,protocol,port}, nodePort                               ports, targetPort
 //	loadBalancerSourceRanges, or their annotation                        sourceRanges
 //	sessionAffinity, its timeout                                         the same
-//	ipFamilyPolicy, ipFamilies                                           the same
+//	ipFamilies; ipFamilyPolicy, where there are two                      the same
+//	trafficDistribution, of whatever nearness                            PreferSameZone
 //	externalTrafficPolicy Local                                          healthCheck on healthCheckNodePort, failOpen false
 //	annotation fairlead.dev/addresses, else loadBalancerIP, else
 //	the address in its status when the hub has no LoadBalancer for it    addresses

@@ -52,26 +52,44 @@ func Want(s *v1.Service, class string, existing *clusterv1.LoadBalancer) Wanted 
 			v1alpha1.AnnotationOriginUID: string(s.UID),
 		},
 		Spec: clusterv1.LoadBalancerSpec{
-			ClassName:      class,
-			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}},
-			AddressPools:   list(s.Annotations[v1alpha1.AnnotationAddressPool]),
-			IPFamilyPolicy: clusterv1.IPFamilyPolicy(deref(s.Spec.IPFamilyPolicy)),
+			ClassName:    class,
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}},
+			AddressPools: list(s.Annotations[v1alpha1.AnnotationAddressPool]),
 		},
 	}
 	if class != "" {
 		w.Annotations[v1alpha1.AnnotationClass] = class
 	}
-	for _, f := range s.Spec.IPFamilies {
-		w.Spec.IPFamilies = append(w.Spec.IPFamilies, clusterv1.IPFamily(f))
-	}
+	w.families(s)
 	w.ports(s)
 	w.healthCheck(s)
 	w.affinity(s)
+	w.distribution(s)
 	w.addresses(s, existing)
 	w.drainTimeout(s)
 	w.sourceRanges(s)
 	w.proxyProtocol(s)
 	return *w
+}
+
+// families are those in which the Service's cluster serves it: the nodes answer in no other. One alone is
+// SingleStack, whatever the Service would prefer in another cluster.
+func (w *Wanted) families(s *v1.Service) {
+	for _, f := range s.Spec.IPFamilies {
+		w.Spec.IPFamilies = append(w.Spec.IPFamilies, clusterv1.IPFamily(f))
+	}
+	w.Spec.IPFamilyPolicy = clusterv1.IPFamilyPolicy(deref(s.Spec.IPFamilyPolicy))
+	if len(w.Spec.IPFamilies) == 1 && w.Spec.IPFamilyPolicy != "" {
+		w.Spec.IPFamilyPolicy = clusterv1.SingleStack
+	}
+}
+
+// distribution: nearness to a proxy is that of the zone, as a proxy is no node.
+func (w *Wanted) distribution(s *v1.Service) {
+	switch deref(s.Spec.TrafficDistribution) {
+	case v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone, v1.ServiceTrafficDistributionPreferSameNode:
+		w.Spec.TrafficDistribution = clusterv1.PreferSameZone
+	}
 }
 
 func (w *Wanted) ports(s *v1.Service) {
@@ -137,7 +155,7 @@ func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
 	}
 	for _, i := range s.Status.LoadBalancer.Ingress {
 		a, err := netip.ParseAddr(i.IP)
-		if err != nil {
+		if err != nil || !w.asks(a) {
 			continue
 		}
 		if existing == nil || slices.Contains(existing.Spec.Addresses, a.String()) && !wishRefused(existing) {
@@ -146,21 +164,34 @@ func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
 	}
 }
 
+// asks tells whether an address is of a family that is asked for.
+func (w *Wanted) asks(a netip.Addr) bool {
+	family := clusterv1.IPv6
+	if a.Unmap().Is4() {
+		family = clusterv1.IPv4
+	}
+	return len(w.Spec.IPFamilies) == 0 || slices.Contains(w.Spec.IPFamilies, family)
+}
+
 // WishDropped tells whether want leaves out an address that existing wants and can't have.
 func WishDropped(want Wanted, existing *clusterv1.LoadBalancer) bool {
 	return existing != nil && len(want.Spec.Addresses) == 0 && len(existing.Spec.Addresses) > 0 && wishRefused(existing)
 }
 
+// wishRefused tells whether the hub can't grant a wish: no address at all, or none of one family.
 func wishRefused(l *clusterv1.LoadBalancer) bool {
-	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionAddressGranted)
-	if c == nil || c.Status == metav1.ConditionTrue || c.ObservedGeneration != l.Generation {
+	refused := func(kind string, status metav1.ConditionStatus) bool {
+		c := meta.FindStatusCondition(l.Status.Conditions, kind)
+		if c == nil || c.Status != status || c.ObservedGeneration != l.Generation {
+			return false
+		}
+		switch c.Reason {
+		case clusterv1.ReasonAddressInUse, clusterv1.ReasonAddressNotInPool, clusterv1.ReasonAddressNotRequestable, clusterv1.ReasonPoolNotAllowed:
+			return true
+		}
 		return false
 	}
-	switch c.Reason {
-	case clusterv1.ReasonAddressInUse, clusterv1.ReasonAddressNotInPool, clusterv1.ReasonAddressNotRequestable, clusterv1.ReasonPoolNotAllowed:
-		return true
-	}
-	return false
+	return refused(clusterv1.ConditionAddressGranted, metav1.ConditionFalse) || refused(clusterv1.ConditionDegraded, metav1.ConditionTrue)
 }
 
 func (w *Wanted) drainTimeout(s *v1.Service) {

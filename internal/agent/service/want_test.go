@@ -43,7 +43,20 @@ func TestWant(t *testing.T) {
 		}), "", plain(func(s *clusterv1.LoadBalancerSpec) {
 			s.IPFamilyPolicy, s.IPFamilies = clusterv1.PreferDualStack, []clusterv1.IPFamily{clusterv1.IPv6, clusterv1.IPv4}
 		}), nil},
-		{"UDP is the hub's to refuse", web(func(s *v1.Service) {
+		{"one family, whatever is preferred", web(func(s *v1.Service) {
+			s.Spec.IPFamilyPolicy = ptr.To(v1.IPFamilyPolicyPreferDualStack)
+			s.Spec.IPFamilies = []v1.IPFamily{v1.IPv4Protocol}
+		}), "", plain(func(s *clusterv1.LoadBalancerSpec) {
+			s.IPFamilyPolicy, s.IPFamilies = clusterv1.SingleStack, []clusterv1.IPFamily{clusterv1.IPv4}
+		}), nil},
+		{"near by", web(func(s *v1.Service) { s.Spec.TrafficDistribution = ptr.To(v1.ServiceTrafficDistributionPreferSameZone) }), "",
+			plain(func(s *clusterv1.LoadBalancerSpec) { s.TrafficDistribution = clusterv1.PreferSameZone }), nil},
+		{"mixed protocols on one port", web(func(s *v1.Service) {
+			s.Spec.Ports = []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: 53, NodePort: 31053}, {Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: 53, NodePort: 31054}}
+		}), "", plain(func(s *clusterv1.LoadBalancerSpec) {
+			s.Ports = []clusterv1.Port{{Name: "dns", Protocol: clusterv1.ProtocolUDP, Port: 53, TargetPort: 31053}, {Name: "dns-tcp", Protocol: clusterv1.ProtocolTCP, Port: 53, TargetPort: 31054}}
+		}), nil},
+		{"UDP beside TCP", web(func(s *v1.Service) {
 			s.Spec.Ports = append(s.Spec.Ports, v1.ServicePort{Name: "dns", Protocol: v1.ProtocolUDP, Port: 53, NodePort: 31053})
 		}), "", plain(func(s *clusterv1.LoadBalancerSpec) {
 			s.Ports = append(s.Ports, clusterv1.Port{Name: "dns", Protocol: clusterv1.ProtocolUDP, Port: 53, TargetPort: 31053})
@@ -138,6 +151,27 @@ func TestTheAddressInTheStatusIsAWish(t *testing.T) {
 	s.Spec.LoadBalancerIP = "192.0.2.7"
 	if got := wants(named); !slices.Equal(got, []string{"192.0.2.7"}) || service.WishDropped(service.Want(s, "", named), named) {
 		t.Errorf("what the Service names stays named: %q", got)
+	}
+}
+
+func TestOnlyAddressesOfItsFamiliesAreWished(t *testing.T) {
+	s := web(func(s *v1.Service) {
+		s.Spec.IPFamilies = []v1.IPFamily{v1.IPv6Protocol}
+		s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "192.0.2.7"}, {IP: "2001:db8::7"}}
+	})
+	if got := service.Want(s, "", nil).Spec.Addresses; !slices.Equal(got, []string{"2001:db8::7"}) {
+		t.Errorf("%q", got)
+	}
+	s.Spec.IPFamilies = append(s.Spec.IPFamilies, v1.IPv4Protocol)
+	short := hubs(func(l *clusterv1.LoadBalancer) {
+		l.Spec.Addresses = []string{"192.0.2.7", "2001:db8::7"}
+		l.Status.Conditions = []metav1.Condition{
+			{Type: clusterv1.ConditionAddressGranted, Status: metav1.ConditionTrue, Reason: clusterv1.ReasonAddressGranted, ObservedGeneration: 1},
+			{Type: clusterv1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: clusterv1.ReasonAddressInUse, ObservedGeneration: 1},
+		}
+	})
+	if got := service.Want(s, "", short).Spec.Addresses; got != nil {
+		t.Errorf("one was given away, and both are still wished: %q", got)
 	}
 }
 
