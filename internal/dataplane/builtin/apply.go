@@ -227,6 +227,9 @@ func (d *Dataplane) applyListeners(changes []lb.ListenerChange) (opened int) {
 			delete(d.ending, s)
 		}
 	}
+	if d.yielded {
+		return 0
+	}
 	for _, c := range changes {
 		if c.New == nil {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
+	"golang.org/x/sys/unix"
 )
 
 // Name is the word for this data plane in flags, reports and metrics.
@@ -29,14 +30,19 @@ type Dataplane struct {
 	flows atomic.Int64
 	// fewFiles and failedAccept keep the log short.
 	fewFiles, failedAccept seldom
+	// remain is what the predecessor has open.
+	remain atomic.Pointer[dataplane.Open]
 	// running counts accept loops and connections.
 	running sync.WaitGroup
 
 	// mu is held by Apply and Close, never on the way of a connection.
 	mu     sync.Mutex
 	closed bool
-	health lb.Health
-	groups map[groupKey]*group
+	// inherited are sockets of the predecessor; inheriting: datagrams are not read yet; yielded: a successor has the sockets.
+	inherited           map[bound]int
+	inheriting, yielded bool
+	health              lb.Health
+	groups              map[groupKey]*group
 	// ended groups have left the Program and may have open connections.
 	ended     map[groupKey]struct{}
 	targets   map[targetKey]*target
@@ -64,6 +70,7 @@ func New(o Options) *Dataplane {
 		leaving:   newLeaving(),
 		buffers:   sync.Pool{New: func() any { return new([bufferSize]byte) }},
 		datagrams: sync.Pool{New: func() any { return new([datagramSize]byte) }},
+		inherited: map[bound]int{},
 		groups:    map[groupKey]*group{},
 		ending:    map[lb.Socket]*datagrams{},
 		ended:     map[groupKey]struct{}{},
@@ -95,7 +102,11 @@ func (*Dataplane) Recover(_ context.Context, lastGood *lb.Program) (dataplane.Dr
 func (d *Dataplane) Changed() <-chan struct{} { return d.leaving.changed }
 
 // Observe implements dataplane.Dataplane. Its cost follows what drains, not what is served.
-func (d *Dataplane) Observe() dataplane.Observation { return d.leaving.observe() }
+func (d *Dataplane) Observe() dataplane.Observation {
+	o := d.leaving.observe()
+	d.addRemain(&o)
+	return o
+}
 
 // Close closes all listeners, waits for open connections until ctx ends, and
 // cuts what is left. It returns ctx's cause if it had to cut.
@@ -106,7 +117,14 @@ func (d *Dataplane) Close(ctx context.Context) error {
 	for _, l := range d.listeners {
 		l.close()
 		l.front.Store(nil)
+		if l.udp != nil {
+			l.udp.resume()
+		}
 	}
+	for _, fd := range d.inherited {
+		unix.Close(fd)
+	}
+	clear(d.inherited)
 	for _, f := range d.frontends {
 		f.retire(0)
 		open = append(open, f)

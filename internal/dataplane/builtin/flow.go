@@ -183,6 +183,7 @@ func (d *Dataplane) answer(f *flow) {
 	defer d.running.Done()
 	defer func() {
 		f.cut()
+		f.in.ended()
 		d.flows.Add(-1)
 		d.metrics.flows.WithLabelValues(string(f.front.id.Tenant)).Dec()
 		f.member.dismiss(&f.inMember)

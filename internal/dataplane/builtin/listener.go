@@ -40,6 +40,14 @@ func (d *Dataplane) open(l *listener) error {
 	if l.socket.Protocol == lb.UDP {
 		return d.openDatagrams(l)
 	}
+	if f := d.heir(l.socket); f != nil {
+		ln, err := fileListener(f)
+		if err != nil {
+			return err
+		}
+		d.listen(l, ln)
+		return nil
+	}
 	lc := net.ListenConfig{KeepAlive: -1, Control: inherit}
 	lc.SetMultipathTCP(false) // Such connections can't be spliced.
 	address := netip.AddrPortFrom(d.o.bindAddress(l.socket.Address), l.socket.Port)
@@ -47,11 +55,15 @@ func (d *Dataplane) open(l *listener) error {
 	if err != nil {
 		return err
 	}
-	l.ln = ln.(*net.TCPListener)
+	d.listen(l, ln.(*net.TCPListener))
+	return nil
+}
+
+func (d *Dataplane) listen(l *listener, ln *net.TCPListener) {
+	l.ln = ln
 	d.metrics.listeners.Inc()
 	d.running.Add(1)
-	go d.accept(l, l.ln)
-	return nil
+	go d.accept(l, ln)
 }
 
 func (d *Dataplane) openDatagrams(l *listener) error {
@@ -61,6 +73,14 @@ func (d *Dataplane) openDatagrams(l *listener) error {
 			l.udp = u
 			return nil
 		}
+	}
+	if f := d.heir(l.socket); f != nil {
+		conn, err := filePacketConn(f)
+		if err != nil {
+			return err
+		}
+		l.udp = d.newDatagrams(l, conn)
+		return nil
 	}
 	address := netip.AddrPortFrom(d.o.bindAddress(l.socket.Address), l.socket.Port)
 	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))

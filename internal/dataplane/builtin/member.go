@@ -52,6 +52,18 @@ func (m *member) admit(t *tie) bool {
 	return true
 }
 
+// take counts one that m has already, drain or not.
+func (m *member) take(t *tie) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held.add(t)
+	m.open.Add(1)
+	if m.drains {
+		m.leaving.addMember(m)
+		m.arm()
+	}
+}
+
 // dismiss lets go of one.
 func (m *member) dismiss(t *tie) {
 	m.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -38,15 +39,23 @@ type datagrams struct {
 	conn *net.UDPConn
 	max  int
 
-	mu     sync.Mutex
-	flows  map[netip.AddrPort]*flow
+	mu    sync.Mutex
+	flows map[netip.AddrPort]*flow
+	// live counts flows that may still send by this socket.
+	live   int
 	ending bool // the listener has left the Program; the last flow closes the socket
 	closed bool
+	// paused datagrams wait in the kernel; woken changes with it. idle: nothing is being forwarded.
+	paused, idle bool
+	// stopped: somebody else reads the datagrams.
+	stopped bool
+	woken   *sync.Cond
 }
 
 func (d *Dataplane) newDatagrams(l *listener, conn *net.UDPConn) *datagrams {
 	conn.SetReadBuffer(receiveBuffer) // less is fine
-	u := &datagrams{l: l, conn: conn, max: max(d.o.MaxFlows/perListener, 1), flows: map[netip.AddrPort]*flow{}}
+	u := &datagrams{l: l, conn: conn, max: max(d.o.MaxFlows/perListener, 1), flows: map[netip.AddrPort]*flow{}, paused: d.inheriting}
+	u.woken = sync.NewCond(&u.mu)
 	d.metrics.listeners.Inc()
 	d.running.Add(1)
 	go d.receive(u)
@@ -80,10 +89,72 @@ func (u *datagrams) over() bool {
 
 // closeIfOver is called with u.mu held.
 func (u *datagrams) closeIfOver() {
-	if u.ending && len(u.flows) == 0 && !u.closed {
+	if u.ending && u.live == 0 && !u.closed {
 		u.closed = true
 		u.conn.Close()
+		u.woken.Broadcast()
 	}
+}
+
+// ended is called when a flow sends nothing any more.
+func (u *datagrams) ended() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.live--
+	u.closeIfOver()
+}
+
+func (u *datagrams) all() []*flow {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := make([]*flow, 0, len(u.flows))
+	for _, f := range u.flows {
+		out = append(out, f)
+	}
+	return out
+}
+
+// pause returns once no datagram is being forwarded; the next ones wait in the kernel.
+func (u *datagrams) pause() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.paused = true
+	u.conn.SetReadDeadline(time.Unix(1, 0))
+	for !u.idle && !u.closed {
+		u.woken.Wait()
+	}
+}
+
+// resume goes on after pause.
+func (u *datagrams) resume() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.paused {
+		u.paused = false
+		u.conn.SetReadDeadline(time.Time{})
+		u.woken.Broadcast()
+	}
+}
+
+// stop reads no datagram any more; answers still go out. It is called while u is paused.
+func (u *datagrams) stop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped, u.paused = true, false
+	u.woken.Broadcast()
+}
+
+// rest waits while u is paused; false: for good.
+func (u *datagrams) rest() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for u.paused {
+		u.idle = true
+		u.woken.Broadcast()
+		u.woken.Wait()
+	}
+	u.idle = false
+	return !u.stopped
 }
 
 // listener is the one that u belongs to now.
@@ -100,7 +171,6 @@ func (u *datagrams) forget(f *flow) {
 	if u.flows[f.client] == f {
 		delete(u.flows, f.client)
 	}
-	u.closeIfOver()
 }
 
 // receive hands each datagram to its flow, in their order.
@@ -110,6 +180,9 @@ func (d *Dataplane) receive(u *datagrams) {
 	buffer := make([]byte, datagramSize)
 	out := newSender()
 	pause := firstBackoff
+	if !u.rest() {
+		return
+	}
 	for {
 		n, from, err := u.conn.ReadFromUDPAddrPort(buffer)
 		switch {
@@ -119,6 +192,11 @@ func (d *Dataplane) receive(u *datagrams) {
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if !u.rest() {
+				return
+			}
+			continue
 		}
 		d.metrics.acceptErrors.Inc()
 		if d.failedAccept.now() {
@@ -196,14 +274,20 @@ func (d *Dataplane) begin(u *datagrams, client netip.AddrPort, front *frontend) 
 	}
 	f.front.metrics.accepted.Inc()
 	f.active.Store(time.Now().UnixNano())
-	u.mu.Lock()
-	u.flows[client] = f
-	u.mu.Unlock()
+	d.start(f)
+	return f
+}
+
+// start has f's client's datagrams go to it, and answers back.
+func (d *Dataplane) start(f *flow) {
+	f.in.mu.Lock()
+	f.in.flows[f.client] = f
+	f.in.live++
+	f.in.mu.Unlock()
 	d.flows.Add(1)
 	d.metrics.flows.WithLabelValues(string(f.front.id.Tenant)).Inc()
 	d.running.Add(1)
 	go d.answer(f)
-	return f
 }
 
 // room makes room for one flow more, by ending one that has been quiet for long, if need be.
