@@ -26,9 +26,13 @@ type Program struct {
 	// died is told of each end that nobody asked for.
 	died func(p *Program, err error)
 
-	mu     sync.Mutex
-	wanted bool
+	mu sync.Mutex
+	// watcher keeps the present run; nil: nobody asked for one.
+	watcher *watcher
 }
+
+// watcher keeps one start of a program running until it is told to let go.
+type watcher struct{ released chan struct{} }
 
 // startProgram starts a command and keeps it running.
 func startProgram(c testkit.Command, died func(*Program, error)) (*Program, error) {
@@ -36,43 +40,79 @@ func startProgram(c testkit.Command, died func(*Program, error)) (*Program, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{Name: c.Name, Process: process, died: died, wanted: true}
-	go p.watch(process.Done())
+	p := &Program{Name: c.Name, Process: process, died: died}
+	p.keep()
 	return p, nil
 }
 
-// watch waits for the end of one run, and starts the next if nobody asked for that end.
-func (p *Program) watch(done <-chan struct{}) {
-	<-done
-	if !p.isWanted() {
-		return
-	}
-	p.died(p, p.Process.Wait(context.Background()))
-	time.Sleep(restartAfter)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.wanted {
-		return
-	}
-	if err := p.Process.Start(); err != nil {
-		p.wanted = false
-		p.died(p, err)
-		return
-	}
-	go p.watch(p.Process.Done())
+// keep watches over the present run.
+func (p *Program) keep() {
+	p.watcher = &watcher{released: make(chan struct{})}
+	go p.watch(p.watcher, p.Process.Done())
 }
 
-func (p *Program) isWanted() bool {
+// release ends that; p.mu is held.
+func (p *Program) release() {
+	if p.watcher != nil {
+		close(p.watcher.released)
+		p.watcher = nil
+	}
+}
+
+// watch waits for the end of each run, and starts the next, until w is released.
+func (p *Program) watch(w *watcher, done <-chan struct{}) {
+	for {
+		select {
+		case <-w.released:
+			return
+		case <-done:
+		}
+		if !p.watched(w) {
+			return
+		}
+		p.died(p, p.Process.Wait(context.Background()))
+		select {
+		case <-w.released:
+			return
+		case <-time.After(restartAfter):
+		}
+		if done = p.restart(w); done == nil {
+			return
+		}
+	}
+}
+
+// watched says that w is not released.
+func (p *Program) watched(w *watcher) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.wanted
+	return p.watcher == w
+}
+
+// restart starts the next run, unless w is released. It returns the run's end.
+func (p *Program) restart(w *watcher) <-chan struct{} {
+	p.mu.Lock()
+	if p.watcher != w {
+		p.mu.Unlock()
+		return nil
+	}
+	err := p.Process.Start()
+	if err != nil {
+		p.release()
+	}
+	p.mu.Unlock()
+	if err != nil {
+		p.died(p, err)
+		return nil
+	}
+	return p.Process.Done()
 }
 
 // Stop asks it to end, as systemctl stop does, and waits until it has.
 func (p *Program) Stop(ctx context.Context) error {
 	p.mu.Lock()
-	p.wanted = false
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.release()
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	if err := p.Process.Stop(ctx); err != nil {
@@ -88,15 +128,14 @@ func (p *Program) Start() error {
 	if err := p.Process.Start(); err != nil {
 		return err
 	}
-	p.wanted = true
-	go p.watch(p.Process.Done())
+	p.keep()
 	return nil
 }
 
 // kill ends it at once, for the end of the demo.
 func (p *Program) kill() error {
 	p.mu.Lock()
-	p.wanted = false
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.release()
 	return p.Process.Kill()
 }
