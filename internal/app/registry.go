@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/dataplane/builtin"
+	"fairlead.dev/fairlead/internal/dataplane/nftables"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -28,7 +30,8 @@ type DataplaneOptions struct {
 // dataplanes are all data planes, by the word that names them in flags.
 func dataplanes() map[string]func(DataplaneOptions) (dataplane.Dataplane, error) {
 	return map[string]func(DataplaneOptions) (dataplane.Dataplane, error){
-		"builtin": newBuiltin,
+		"builtin":  newBuiltin,
+		"nftables": newNftables,
 	}
 }
 
@@ -59,4 +62,11 @@ func newBuiltin(o DataplaneOptions) (dataplane.Dataplane, error) {
 	return builtin.New(builtin.Options{
 		Logger: o.Logger, Registerer: o.Registerer, BindAs: translations, ConnectAttempts: o.ConnectAttempts, Suspect: o.Suspect,
 	}), nil
+}
+
+func newNftables(o DataplaneOptions) (dataplane.Dataplane, error) {
+	if len(o.BindAs) > 0 {
+		return nil, errors.New("bind-as: not for a data plane that has no sockets")
+	}
+	return nftables.New(nftables.Options{Logger: o.Logger, Registerer: o.Registerer})
 }

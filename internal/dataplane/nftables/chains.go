@@ -1,0 +1,128 @@
+package nftables
+
+import (
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	flagFin, flagSyn, flagRst, flagAck = 0x01, 0x02, 0x04, 0x10
+
+	chainNobody  = "nobody"
+	chainDenied  = "denied"
+	chainAstray  = "astray"
+	chainCut     = "cut"
+	chainInvalid = "invalid"
+)
+
+func reset() *expr.Reject {
+	return &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}
+}
+
+// plainChains are those that others go to.
+func (l *layout) plainChains(w *rules) []chain {
+	out := []chain{
+		// Nobody serves what this client asks for: an unknown port, or a frontend without members.
+		{name: chainNobody, rules: [][]expr.Any{
+			join([]expr.Any{count(counterNobody)}, isTCP(), []expr.Any{reset()}),
+			{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}},
+		}},
+		{name: chainDenied, rules: [][]expr.Any{
+			{count(counterDenied), &expr.Verdict{Kind: expr.VerdictDrop}},
+		}},
+		// In the middle of a TCP connection that is unknown: it was cut, or timed out.
+		{name: chainAstray, rules: [][]expr.Any{
+			join([]expr.Any{count(counterAstray)}, isTCP(), []expr.Any{reset()}),
+		}},
+		{name: chainCut, rules: cutRules()},
+	}
+	invalid := chain{name: chainInvalid}
+	for _, f := range l.families() {
+		invalid.rules = append(invalid.rules,
+			f.destinationIn(f.vips, &expr.Verdict{Kind: expr.VerdictDrop}),
+			f.sourceIn(f.members, &expr.Verdict{Kind: expr.VerdictDrop}))
+	}
+	out = append(out, invalid)
+	for _, f := range l.families() {
+		out = append(out, l.vipChain(w, f), l.spreadChain(w, f))
+	}
+	return out
+}
+
+// vipChain finds the frontend of what is addressed to one of our addresses.
+func (l *layout) vipChain(w *rules, f *family) chain {
+	others := w.protocols()
+	others.Invert = true
+	source := join(f.frontend(), []expr.Any{network(f.registers.source, f.saddr, f.addrLen)})
+	return chain{name: f.vip, rules: [][]expr.Any{
+		{l4proto(1), others, &expr.Verdict{Kind: expr.VerdictReturn}},
+		join(flags(flagFin|flagSyn|flagRst|flagAck, flagSyn, expr.CmpOpNeq), []expr.Any{goTo(chainAstray)}),
+		join(f.is(), f.frontend(), []expr.Any{lookup(f.limited)}, source,
+			[]expr.Any{&expr.Lookup{SourceRegister: 1, SetName: f.sources.name, Invert: true}, goTo(chainDenied)}),
+		join(f.is(), f.frontend(), []expr.Any{
+			&expr.Lookup{SourceRegister: 1, DestRegister: 1, IsDestRegSet: true, SetName: f.fe.name},
+			&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true}, goTo(f.spray),
+		}),
+		{goTo(chainNobody)},
+	}}
+}
+
+// spreadChain sends the connection to a member.
+func (l *layout) spreadChain(w *rules, f *family) chain {
+	return chain{name: f.spray, rules: [][]expr.Any{
+		join(markBits(markIP, 0, expr.CmpOpEq), f.toMember(w.protocols(), true)),
+		f.toMember(w.protocols(), false),
+		{goTo(chainNobody)},
+	}}
+}
+
+// cutRules end a connection: the client is reset; the member's next packet becomes the client's reset, and is
+// answered with one from then on.
+func cutRules() [][]expr.Any {
+	told := mark(markTold)
+	return [][]expr.Any{
+		{l4proto(1), unequal(unix.IPPROTO_TCP), &expr.Verdict{Kind: expr.VerdictDrop}},
+		join(isTCP(), []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, equal(0), reset()}),
+		join(isTCP(), markBits(told, 0, expr.CmpOpNeq), []expr.Any{reset()}),
+		{
+			&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
+			masked(markKey(^told), markKey(told)),
+			&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
+		},
+		join(isTCP(), []expr.Any{
+			transport(1, 12, 2),
+			masked([]byte{0xff, 0}, []byte{0, flagRst}),
+			&expr.Payload{
+				OperationType: expr.PayloadWrite, SourceRegister: 1, Base: expr.PayloadBaseTransportHeader,
+				Offset: 12, Len: 2, CsumType: expr.CsumTypeInet, CsumOffset: 16,
+			},
+		}),
+	}
+}
+
+// baseChains are those that the kernel calls. All but guard see a connection's first packet only.
+func (l *layout) baseChains(*rules) []chain {
+	guard := chain{name: "guard", kind: "filter", hook: unix.NF_INET_PRE_ROUTING, priority: -110, rules: [][]expr.Any{
+		{&expr.Ct{Key: expr.CtKeySTATE, Register: 1}, masked(u32le(1), u32le(0)), unequal(0, 0, 0, 0), goTo(chainInvalid)},
+		join(markBits(markMask|markCut, markBase|markCut, expr.CmpOpEq), []expr.Any{goTo(chainCut)}),
+	}}
+	prerouting := chain{name: "prerouting", kind: "nat", hook: unix.NF_INET_PRE_ROUTING, priority: -100}
+	output := chain{name: "output", kind: "nat", hook: unix.NF_INET_LOCAL_OUT, priority: -100, rules: [][]expr.Any{
+		// A reset that nobody and astray answer this host itself with.
+		join(flags(flagRst, flagRst, expr.CmpOpEq), []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}),
+	}}
+	for _, f := range l.families() {
+		r := f.destinationIn(f.vips, goTo(f.vip))
+		prerouting.rules = append(prerouting.rules, r)
+		output.rules = append(output.rules, r)
+	}
+	postrouting := chain{name: "postrouting", kind: "nat", hook: unix.NF_INET_POST_ROUTING, priority: 100, rules: [][]expr.Any{
+		join(markBits(markMask, markBase, expr.CmpOpNeq), []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}),
+		join(markBits(markKeep, 0, expr.CmpOpEq), []expr.Any{&expr.Masq{}}),
+	}}
+	for _, f := range l.families() {
+		// A member that is a client of its own service; and this host, from an address that members can't answer.
+		postrouting.rules = append(postrouting.rules, f.sourceIn(f.members, &expr.Masq{}), f.sourceIn(f.vips, &expr.Masq{}))
+	}
+	return []chain{guard, prerouting, output, postrouting}
+}

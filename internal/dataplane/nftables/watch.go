@@ -1,0 +1,380 @@
+package nftables
+
+import (
+	"errors"
+	"time"
+
+	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/lb"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// settle is the time that packets need that were on their way when a change took effect.
+	settle = 20 * time.Millisecond
+	// Between two sweeps there is at least the one, and rest times what the last one took, so that sweeping never takes
+	// more than a thirtieth of a processor; when nothing changes it becomes seldom.
+	sweepSoon   = 250 * time.Millisecond
+	sweepSeldom = 10 * time.Second
+	rest        = 30
+	// forgetCut is how long a connection that was cut is remembered, so that both ends learn of it.
+	forgetCut = 5 * time.Second
+)
+
+// cutFlow is a connection that was cut.
+type cutFlow struct {
+	flow flow
+	at   time.Time
+}
+
+// watch counts connections of who leaves, and ends them in time.
+func (d *Dataplane) watch() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	pause := sweepSoon
+	for {
+		kicked := false
+		select {
+		case <-d.done:
+			return
+		case <-d.kick:
+			kicked = true
+		case <-timer.C:
+		}
+		if kicked {
+			pause = sweepSoon
+			select {
+			case <-d.done:
+				return
+			case <-time.After(settle):
+			}
+		}
+		began := time.Now()
+		found := d.sweep(began)
+		took := time.Since(began)
+		d.metrics.swept(took)
+		switch {
+		case found.changed:
+			pause = sweepSoon
+		default:
+			pause = min(pause*2, sweepSeldom)
+		}
+		if !found.active {
+			timer.Stop()
+			continue
+		}
+		wait := max(pause, rest*took)
+		if !found.due.IsZero() {
+			wait = min(wait, max(time.Until(found.due), settle, rest*took))
+		}
+		timer.Reset(wait)
+	}
+}
+
+// found is what a sweep found.
+type found struct {
+	active, changed bool
+	// due is when the next connection is to be cut.
+	due time.Time
+}
+
+func (f *found) sooner(t time.Time) {
+	if f.due.IsZero() || t.Before(f.due) {
+		f.due = t
+	}
+}
+
+// sweep is one look at all connections that matter.
+type sweep struct {
+	d         *Dataplane
+	now       time.Time
+	whole     bool
+	found     found
+	leavers   map[leaverKey]int64
+	closers   map[closerKey]int64
+	perMark   map[mark]int64
+	flushes   map[flush]bool
+	cut       []flow
+	forget    []flow
+	cutBefore map[string]bool
+}
+
+// sweep counts, cuts and flushes.
+func (d *Dataplane) sweep(now time.Time) found {
+	s := &sweep{d: d, now: now, leavers: map[leaverKey]int64{}, closers: map[closerKey]int64{}, perMark: map[mark]int64{}, flushes: map[flush]bool{}}
+	m, mask, any := s.begin()
+	if any {
+		if err := dumpFlows(d.flows, m, mask, s.look); err != nil && !errors.Is(err, nl.ErrInterrupted) {
+			d.log.Warn("connections can't be counted", "err", err)
+			return found{active: true}
+		}
+	}
+	s.act()
+	return s.end()
+}
+
+// begin says which marks are to be looked at.
+func (s *sweep) begin() (m, mask mark, any bool) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	l := &s.d.leaving
+	s.whole = l.whole
+	if s.whole {
+		return markBase, markMask, true
+	}
+	tags := map[tag]bool{}
+	for k, v := range l.leavers {
+		if !v.ended() {
+			tags[k.tag] = true
+		}
+	}
+	for k := range l.closers {
+		tags[k.tag] = true
+	}
+	for f := range l.flushes {
+		s.flushes[f] = true
+		tags[f.tag] = true
+	}
+	mask = ^(markCut | markTold)
+	for k, v := range s.d.byMark {
+		if !tags[v.tag] && len(v.pools) > 0 {
+			continue
+		}
+		if !any {
+			m, any = k, true
+		}
+		// Marks that differ in a bit are looked at without it: too many rather than too few.
+		mask &^= m ^ k
+	}
+	return m & mask, mask, any
+}
+
+// look judges one connection.
+func (s *sweep) look(f *flow) {
+	if !f.mark.ours() || f.member == f.vip {
+		return
+	}
+	d := s.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := f.mark.spread()
+	s.perMark[m]++
+	if f.mark.cut() {
+		if s.whole {
+			s.forget = append(s.forget, f.keep())
+		}
+		return
+	}
+	sp := d.byMark[m]
+	if sp == nil || f.over() {
+		return
+	}
+	if f.protocol != unix.IPPROTO_TCP || f.state <= tcpSynSent {
+		// What has no connection to lose goes elsewhere with its next packet.
+		if s.flushes[flush{tag: sp.tag, address: f.member.Addr()}] || s.flushes[flush{mark: m, tag: sp.tag, address: f.member.Addr()}] {
+			s.forget = append(s.forget, f.keep())
+			return
+		}
+	}
+	at := f.socket()
+	c, l := s.closerOf(at, sp, f), s.leaverOf(at, sp, f)
+	if c != nil {
+		s.closers[c.closerKey]++
+		s.bound(f, c.since, c.drain)
+	}
+	if l != nil {
+		s.leavers[leaverKey{sp.tag, f.member.Addr()}]++
+		drain := l.drainFor
+		if drain == lb.DrainUnset {
+			drain = s.drainOf(at, c)
+		}
+		s.bound(f, l.since, drain)
+	}
+}
+
+func (s *sweep) drainOf(at lb.Socket, c *closer) time.Duration {
+	if c != nil {
+		return c.drain
+	}
+	if socket := s.d.sockets[at]; socket != nil && socket.have != nil {
+		return socket.have.drain
+	}
+	return s.d.o.OrphanTimeout
+}
+
+// closerOf is the route of f, if its socket no longer has it.
+func (s *sweep) closerOf(at lb.Socket, sp *spread, f *flow) *closer {
+	k := closerKey{at, sp.tag, f.member.Port()}
+	c := s.d.leaving.closers[k]
+	if c != nil || !s.whole {
+		return c
+	}
+	if socket := s.d.sockets[at]; socket != nil && socket.have != nil && socket.have.tag == sp.tag && socket.have.port == f.member.Port() {
+		return nil
+	}
+	// A former process left it.
+	c = &closer{closerKey: k, since: s.now, drain: s.d.o.OrphanTimeout}
+	s.d.leaving.closers[k] = c
+	s.d.use(at.Address, 1, 0)
+	return c
+}
+
+func (s *sweep) leaverOf(at lb.Socket, sp *spread, f *flow) *leaver {
+	k := leaverKey{sp.tag, f.member.Addr()}
+	l := s.d.leaving.leavers[k]
+	if l != nil || !s.whole {
+		return l
+	}
+	if sp.group == nil { // Nobody uses the group: its routes are closers.
+		return nil
+	}
+	if _, ok := sp.group.addresses[f.member.Addr()]; ok {
+		return nil
+	}
+	l = &leaver{tenant: sp.group.key.tenant, since: s.now, drainFor: lb.DrainUnset, gone: true}
+	s.d.leaving.leavers[k] = l
+	return l
+}
+
+// bound has f cut if its time is over.
+func (s *sweep) bound(f *flow, since time.Time, drain time.Duration) {
+	if drain <= 0 {
+		return
+	}
+	if end := since.Add(drain); end.After(s.now) {
+		s.found.sooner(end)
+		return
+	}
+	if n := len(s.cut); n > 0 && s.cut[n-1].client == f.client && s.cut[n-1].vip == f.vip && s.cut[n-1].protocol == f.protocol {
+		return // by its route as well as by its member
+	}
+	s.cut = append(s.cut, f.keep())
+}
+
+// act ends what was found to be over.
+func (s *sweep) act() {
+	for i := range s.cut {
+		f := &s.cut[i]
+		if f.protocol != unix.IPPROTO_TCP {
+			s.forget = append(s.forget, *f)
+			continue
+		}
+		if err := f.setCut(s.d.flows); err != nil {
+			s.d.log.Warn("connection can't be cut", "client", f.client.String(), "err", err)
+		}
+	}
+	for i := range s.forget {
+		if err := s.forget[i].delete(s.d.flows); err != nil {
+			s.d.log.Warn("connection can't be forgotten", "client", s.forget[i].client.String(), "err", err)
+		}
+	}
+}
+
+// end notes what was counted.
+func (s *sweep) end() found {
+	d := s.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return found{}
+	}
+	l := &d.leaving
+	l.whole = l.whole && !s.whole
+	s.countLeft()
+	for f, n := range l.flushes {
+		if !s.flushes[f] {
+			continue // it came meanwhile
+		}
+		if l.flushes[f] = n + 1; n+1 >= 2 {
+			delete(l.flushes, f)
+		}
+	}
+	s.forgetCut()
+	for _, sp := range d.byMark {
+		if len(sp.pools) > 0 {
+			continue
+		}
+		s.found.active = true
+		if sp.quiet++; s.perMark[sp.mark] > 0 {
+			sp.quiet = 0
+		}
+		if sp.quiet >= quietSweeps {
+			d.dirty.spreads[sp] = struct{}{}
+			s.found.changed = true
+		}
+	}
+	s.found.active = s.found.active || len(l.flushes) > 0 || len(l.cut) > 0
+	if len(s.cut)+len(s.forget) > 0 {
+		s.found.changed = true
+	}
+	d.publish()
+	d.tidy()
+	return s.found
+}
+
+func (s *sweep) countLeft() {
+	l := &s.d.leaving
+	for k, v := range l.leavers {
+		if v.ended() || v.since.After(s.now) {
+			continue
+		}
+		s.found.changed = s.found.changed || v.open != s.leavers[k] || !v.counted
+		v.note(s.leavers[k])
+		if v.ended() && v.gone {
+			delete(l.leavers, k)
+			continue
+		}
+		s.found.active = s.found.active || !v.ended()
+	}
+	for k, c := range l.closers {
+		if c.since.After(s.now) {
+			s.found.active = true
+			continue
+		}
+		s.found.changed = s.found.changed || c.open != s.closers[k] || !c.counted
+		c.note(s.closers[k])
+		if c.ended() {
+			delete(l.closers, k)
+			s.d.use(k.socket.Address, -1, -one(c.assign))
+			continue
+		}
+		s.found.active = true
+	}
+}
+
+// forgetCut lets conntrack forget what was cut a while ago.
+func (s *sweep) forgetCut() {
+	l := &s.d.leaving
+	for _, f := range s.cut {
+		if f.protocol == unix.IPPROTO_TCP {
+			l.cut = append(l.cut, cutFlow{f, s.now})
+		}
+	}
+	kept := l.cut[:0]
+	for _, c := range l.cut {
+		if end := c.at.Add(forgetCut); end.After(s.now) {
+			kept = append(kept, c)
+			s.found.sooner(end)
+			continue
+		}
+		if err := c.flow.delete(s.d.flows); err != nil {
+			s.d.log.Warn("connection can't be forgotten", "client", c.flow.client.String(), "err", err)
+		}
+	}
+	clear(l.cut[len(kept):])
+	l.cut = kept
+}
+
+// tidy takes out of the table what only connections still needed, now that they have ended.
+func (d *Dataplane) tidy() {
+	if d.stale || len(d.dirty.spreads)+len(d.dirty.vips) == 0 {
+		return
+	}
+	if err := d.change().commit(d.tables); err != nil { // The next Apply looks why.
+		d.log.Warn("table can't be tidied", "err", err)
+		d.stale = true
+		return
+	}
+	d.committed()
+	d.assign()
+}
