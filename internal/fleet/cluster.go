@@ -19,10 +19,51 @@ import (
 // person is the field owner of what a person would apply.
 const person = "kubectl"
 
-// Cluster is a control plane and a client with all rights.
+// Cluster is a control plane, whose parts are kept running, and a client with all rights.
 type Cluster struct {
 	*testkit.ControlPlane
 	API client.WithWatch
+	// parts are its processes, apiServer is one of them.
+	parts     []*Program
+	apiServer *Program
+}
+
+// keep restarts its parts where they die, and tells of it.
+func (c *Cluster) keep(died func(*Program, error)) {
+	for _, process := range c.Processes() {
+		p := keepProcess(process, died)
+		c.parts = append(c.parts, p)
+		if process == c.ControlPlane.APIServer() {
+			c.apiServer = p
+		}
+	}
+}
+
+// StopAPIServer kills the API server; until StartAPIServer it stays down.
+func (c *Cluster) StopAPIServer(ctx context.Context) error {
+	if c.apiServer != nil {
+		c.apiServer.letGo()
+	}
+	return c.ControlPlane.StopAPIServer(ctx)
+}
+
+// StartAPIServer starts it again and waits until it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if err := c.ControlPlane.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	if c.apiServer != nil {
+		c.apiServer.hold()
+	}
+	return nil
+}
+
+// Stop kills everything.
+func (c *Cluster) Stop(ctx context.Context) error {
+	for _, p := range c.parts {
+		p.letGo()
+	}
+	return c.ControlPlane.Stop(ctx)
 }
 
 func startCluster(ctx context.Context, o testkit.Options) (*Cluster, error) {

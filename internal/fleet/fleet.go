@@ -124,7 +124,13 @@ func (f *Fleet) startClusters(ctx context.Context) error {
 	f.Tenants = make([]*Tenant, f.options.Tenants)
 	errs := make([]error, f.options.Tenants+1)
 	var all sync.WaitGroup
-	all.Go(func() { f.Hub, errs[f.options.Tenants] = f.startCluster(ctx, "hub") })
+	all.Go(func() {
+		var err error
+		if f.Hub, err = f.startCluster(ctx, "hub"); err == nil {
+			f.Hub.keep(f.died)
+		}
+		errs[f.options.Tenants] = err
+	})
 	for i, name := range tenantNames[:f.options.Tenants] {
 		all.Go(func() { f.Tenants[i], errs[i] = f.startTenant(ctx, name, i+1) })
 	}
@@ -149,6 +155,7 @@ func (f *Fleet) startTenant(ctx context.Context, name string, number int) (*Tena
 	if _, err := c.StartNodes(ctx, nodes); err != nil {
 		return t, err
 	}
+	t.keep(f.died)
 	t.Pods, err = trackPods(ctx, c)
 	return t, err
 }

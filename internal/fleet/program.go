@@ -40,12 +40,32 @@ func startProgram(c testkit.Command, died func(*Program, error)) (*Program, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{Name: c.Name, Process: process, died: died}
-	p.keep()
-	return p, nil
+	return keepProcess(process, died), nil
 }
 
-// keep watches over the present run.
+// keepProcess keeps a command running that runs already.
+func keepProcess(process *testkit.Process, died func(*Program, error)) *Program {
+	p := &Program{Name: process.Name(), Process: process, died: died}
+	p.keep()
+	return p
+}
+
+// letGo lets it end for good, from now on.
+func (p *Program) letGo() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.release()
+}
+
+// hold keeps the present run after letGo.
+func (p *Program) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.release()
+	p.keep()
+}
+
+// keep watches over the present run; p.mu is held, but by who made p.
 func (p *Program) keep() {
 	p.watcher = &watcher{released: make(chan struct{})}
 	go p.watch(p.watcher, p.Process.Done())

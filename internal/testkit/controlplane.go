@@ -211,6 +211,13 @@ func (c *ControlPlane) Processes() []*Process {
 	return all
 }
 
+// APIServer is its process, to watch over it.
+func (c *ControlPlane) APIServer() *Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.apiServer
+}
+
 // StopAPIServer kills the API server: its connections break, etcd keeps the objects.
 func (c *ControlPlane) StopAPIServer(context.Context) error {
 	c.mu.Lock()
