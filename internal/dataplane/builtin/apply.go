@@ -133,7 +133,12 @@ func (d *Dataplane) newPool(key poolKey, p *lb.Pool) *pool {
 }
 
 func (d *Dataplane) dropPool(key poolKey) {
-	if p := d.pools[key]; p != nil {
+	p := d.pools[key]
+	switch {
+	case p == nil:
+	case len(p.frontends) > 0: // A Program without its pool is not whole; its frontends follow the pool that will come.
+		d.setPool(lb.PoolChange{Tenant: key.tenant, ID: key.id, New: &lb.Pool{ID: key.id}})
+	default:
 		delete(d.pools, key)
 		d.dropTable(p.config.Load().table)
 	}
