@@ -21,7 +21,7 @@ func runHollowNodes(ctx context.Context, args []string) error {
 	fs := pflag.NewFlagSet("hollow-nodes", pflag.ContinueOnError)
 	kubeconfig := fs.String("kubeconfig", "", "kubeconfig with cluster-admin rights")
 	cluster := fs.String("cluster-name", "", "named in every answer of a Pod")
-	specs := fs.StringArray("node", nil, "NAME=ADDRESS[,zone=ZONE]; repeat for each node, always in the same order")
+	specs := fs.StringArray("node", nil, "NAME=IPv4[,IPv6][,zone=ZONE]; repeat for each node, always in the same order")
 	heartbeat := fs.Duration("heartbeat", 10*time.Second, "time between two renewals of a node's Lease")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -55,18 +55,26 @@ func runHollowNodes(ctx context.Context, args []string) error {
 	})
 }
 
-// parseNode reads NAME=ADDRESS[,zone=ZONE].
+// parseNode reads NAME=IPv4[,IPv6][,zone=ZONE].
 func parseNode(s string) (hollow.NodeSpec, error) {
-	main, zone, hasZone := strings.Cut(s, ",")
-	name, address, ok := strings.Cut(main, "=")
-	ip, err := netip.ParseAddr(address)
-	if !ok || name == "" || err != nil || !ip.Is4() {
-		return hollow.NodeSpec{}, fmt.Errorf("--node %q: want NAME=IPv4[,zone=ZONE]", s)
+	wrong := fmt.Errorf("--node %q: want NAME=IPv4[,IPv6][,zone=ZONE]", s)
+	name, rest, _ := strings.Cut(s, "=")
+	words := strings.Split(rest, ",")
+	address, err := netip.ParseAddr(words[0])
+	if name == "" || err != nil || !address.Is4() {
+		return hollow.NodeSpec{}, wrong
 	}
-	n := hollow.NodeSpec{Name: name, Address: ip}
-	if hasZone {
-		if n.Zone, ok = strings.CutPrefix(zone, "zone="); !ok {
-			return hollow.NodeSpec{}, fmt.Errorf("--node %q: want zone=ZONE after the comma", s)
+	n := hollow.NodeSpec{Name: name, Address: address}
+	for _, word := range words[1:] {
+		zone, isZone := strings.CutPrefix(word, "zone=")
+		address, err := netip.ParseAddr(word)
+		switch {
+		case isZone && n.Zone == "":
+			n.Zone = zone
+		case err == nil && address.Is6() && !address.Is4In6() && !n.Address6.IsValid():
+			n.Address6 = address
+		default:
+			return hollow.NodeSpec{}, wrong
 		}
 	}
 	return n, nil

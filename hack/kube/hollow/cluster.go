@@ -30,10 +30,20 @@ const (
 // NodeSpec is one node to play.
 type NodeSpec struct {
 	Name string
-	// Address is the loopback address of this node, its InternalIP.
+	// Address is the IPv4 address of this node, its InternalIP: a loopback address, or another one that this host has.
 	Address netip.Addr
+	// Address6, if valid, is its IPv6 address: the node and its Pods are dual-stack then.
+	Address6 netip.Addr
 	// Zone, if not empty, becomes the label topology.kubernetes.io/zone.
 	Zone string
+}
+
+// addresses are those of the node, IPv4 first.
+func (n *NodeSpec) addresses() []netip.Addr {
+	if n.Address6.IsValid() {
+		return []netip.Addr{n.Address, n.Address6}
+	}
+	return []netip.Addr{n.Address}
 }
 
 // Options of Run. All fields are needed.
@@ -41,7 +51,7 @@ type Options struct {
 	Client kubernetes.Interface
 	// Cluster is named in every answer of a Pod.
 	Cluster string
-	// Nodes in a stable order: the n-th node's Pods have addresses in 10.244.n.0/24.
+	// Nodes in a stable order: the n-th node's Pods have addresses in 10.244.n.0/24 and fd00:10:244:n::/64.
 	Nodes []NodeSpec
 	// Heartbeat is the time between two renewals of a node's Lease.
 	Heartbeat time.Duration
@@ -73,8 +83,8 @@ func Run(ctx context.Context, o Options) error {
 			log:       o.Log.With("node", spec.Name),
 			check:     make(chan struct{}, 1),
 		}
-		n.proxy = newNodeProxy(n, pods, n.log)
-		if err := n.register(ctx, podCIDR(pods.nodes[spec.Name].index)); err != nil {
+		n.proxies = newNodeProxies(n, pods, n.log)
+		if err := n.register(ctx, podCIDRs(pods.nodes[spec.Name].index, len(n.proxies))); err != nil {
 			return err
 		}
 		byName[spec.Name] = n
@@ -100,12 +110,16 @@ func Run(ctx context.Context, o Options) error {
 	}
 	onService := func(old, current *v1.Service) {
 		for _, n := range byName {
-			n.proxy.onService(old, current)
+			for _, p := range n.proxies {
+				p.onService(old, current)
+			}
 		}
 	}
 	onSlice := func(s *discovery.EndpointSlice, removed bool) {
 		for _, n := range byName {
-			n.proxy.onSlice(s, removed)
+			for _, p := range n.proxies {
+				p.onSlice(s, removed)
+			}
 		}
 	}
 	for _, err := range []error{
@@ -139,7 +153,9 @@ func Run(ctx context.Context, o Options) error {
 	all.Go(func() { pods.run(ctx) })
 	for _, n := range byName {
 		all.Go(func() { n.run(ctx) })
-		all.Go(func() { n.proxy.run(ctx) })
+		for _, p := range n.proxies {
+			all.Go(func() { p.run(ctx) })
+		}
 	}
 	o.Log.Info("hollow nodes run", "cluster", o.Cluster, "nodes", len(o.Nodes))
 	<-ctx.Done()

@@ -1,15 +1,18 @@
 // Package hollow turns the Nodes, Pods and Services of an API server into real
-// TCP traffic in one process, without containers and without root.
+// TCP and UDP traffic in one process, without containers and without root.
 //
-//	Node  → a loopback address of its own; Lease and Ready condition kept fresh
-//	Pod   → an HTTP echo server in this process (see echo.go for its answers)
+//	Node  → an address of its own, loopback or not, and an IPv6 one where it is
+//	        given; Lease and Ready condition kept fresh
+//	Pod   → an echo server in this process, of HTTP and of datagrams (see echo.go
+//	        for its answers)
 //	Service, EndpointSlice → NodePorts and healthCheckNodePorts on each node's
 //	        address, and :10256/healthz
 //
 // Which endpoints a NodePort may use is decided by kube-proxy's own exported
 // code (change trackers, CategorizeEndpoints, ProxyHealthServer), one set a
-// node. Only the last hop is ours: an accepted connection is handed to the
-// chosen Pod's server as it is, so the Pod sees the client's own address.
+// node and family. Only the last hop is ours: an accepted connection is handed to the
+// chosen Pod's server as it is, so the Pod sees the client's own address. A UDP flow
+// stays with its endpoint while that is there, as by conntrack.
 //
 // What differs from a real node, on purpose:
 //
@@ -19,7 +22,7 @@
 //   - Who connects counts as an outside client, even from this machine.
 //   - A Pod listens on its declared container ports, or on all if it declares none.
 //     A connection for another port is reset, after it was accepted.
-//   - TCP over IPv4 only.
+//   - No SCTP.
 //   - Pods of a node that is told to die run on and are reached through the other
 //     nodes; nothing more is done for them until the node is back.
 //

@@ -17,6 +17,8 @@ import (
 //	                           until the client closes its side or the Pod ends
 //	GET /stream?every=100ms    one Answer a line, for as long as the client reads
 //	anything else              one Answer
+//
+// A datagram is answered with one Answer, without a line's end, in a datagram: its method is UDP and its path what came.
 type Answer struct {
 	Cluster   string `json:"cluster"`
 	Namespace string `json:"namespace"`

@@ -131,7 +131,7 @@ func (h *healthChecks) sync(alive bool) bool {
 }
 
 func (h *healthChecks) listen(port uint16, handler http.Handler) (*healthPort, error) {
-	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(h.address, port)))
+	l, err := net.ListenTCP(network("tcp", h.address), net.TCPAddrFromAddrPort(netip.AddrPortFrom(h.address, port)))
 	if err != nil {
 		return nil, err
 	}

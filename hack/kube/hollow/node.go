@@ -28,7 +28,7 @@ type node struct {
 	spec      NodeSpec
 	client    kubernetes.Interface
 	lister    listers.NodeLister
-	proxy     *nodeProxy
+	proxies   []*nodeProxy // one an address
 	heartbeat time.Duration
 	log       *slog.Logger
 
@@ -47,9 +47,9 @@ func (n *node) Node() *v1.Node {
 
 // register creates the Node, or corrects what an earlier process left. It waits
 // for the API server for as long as ctx lives.
-func (n *node) register(ctx context.Context, podCIDR string) error {
+func (n *node) register(ctx context.Context, podCIDRs []string) error {
 	for {
-		err := n.tryRegister(ctx, podCIDR)
+		err := n.tryRegister(ctx, podCIDRs)
 		if err == nil {
 			return nil
 		}
@@ -64,7 +64,7 @@ func (n *node) register(ctx context.Context, podCIDR string) error {
 	}
 }
 
-func (n *node) tryRegister(ctx context.Context, podCIDR string) error {
+func (n *node) tryRegister(ctx context.Context, podCIDRs []string) error {
 	labels := map[string]string{
 		v1.LabelHostname:   n.spec.Name,
 		v1.LabelOSStable:   runtime.GOOS,
@@ -77,8 +77,8 @@ func (n *node) tryRegister(ctx context.Context, podCIDR string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: n.spec.Name, Labels: labels},
 		Spec: v1.NodeSpec{
 			ProviderID: "hollow://" + n.spec.Name,
-			PodCIDR:    podCIDR,
-			PodCIDRs:   []string{podCIDR},
+			PodCIDR:    podCIDRs[0],
+			PodCIDRs:   podCIDRs,
 		},
 		Status: n.status(nil),
 	}
@@ -111,7 +111,9 @@ func (n *node) observe(obj *v1.Node, alive bool) {
 	if n.alive.Swap(alive) != alive {
 		n.log.Info("node state", "alive", alive)
 	}
-	n.proxy.setNode(alive, obj.Labels)
+	for _, p := range n.proxies {
+		p.setNode(alive, obj.Labels)
+	}
 	if alive && !isReady(obj) {
 		select {
 		case n.check <- struct{}{}:
@@ -194,6 +196,10 @@ func (n *node) status(old *v1.Node) v1.NodeStatus {
 			}
 		}
 	}
+	addresses := []v1.NodeAddress{}
+	for _, a := range n.spec.addresses() {
+		addresses = append(addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: a.String()})
+	}
 	room := v1.ResourceList{
 		v1.ResourceCPU:    resource.MustParse("32"),
 		v1.ResourceMemory: resource.MustParse("64Gi"),
@@ -203,10 +209,7 @@ func (n *node) status(old *v1.Node) v1.NodeStatus {
 		Capacity:    room,
 		Allocatable: room,
 		Conditions:  []v1.NodeCondition{ready},
-		Addresses: []v1.NodeAddress{
-			{Type: v1.NodeInternalIP, Address: n.spec.Address.String()},
-			{Type: v1.NodeHostName, Address: n.spec.Name},
-		},
+		Addresses:   append(addresses, v1.NodeAddress{Type: v1.NodeHostName, Address: n.spec.Name}),
 		NodeInfo: v1.NodeSystemInfo{
 			OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			KubeletVersion: "v1.37.2", OSImage: "hollow", ContainerRuntimeVersion: "hollow://1",

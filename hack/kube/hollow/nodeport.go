@@ -8,14 +8,18 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/proxy"
 )
 
-// nodePort is a listening socket and the endpoints that its connections go to.
+// nodePort is a socket and the endpoints that its connections or datagrams go to.
 type nodePort struct {
-	number   uint16
-	listener *net.TCPListener
-	pods     podFinder
+	number uint16
+	socket interface {
+		serve(*nodePort)
+		Close() error
+	}
+	pods podFinder
 
 	mu       sync.Mutex
 	backends []proxy.Endpoint // never empty, never changed in place
@@ -30,12 +34,24 @@ type stickyChoice struct {
 	last     time.Time
 }
 
-func openNodePort(at netip.AddrPort, pods podFinder) (*nodePort, error) {
-	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
-	if err != nil {
-		return nil, err
+func openNodePort(protocol v1.Protocol, at netip.AddrPort, pods podFinder) (*nodePort, error) {
+	n := &nodePort{number: at.Port(), pods: pods, sticky: map[netip.Addr]stickyChoice{}}
+	if protocol == v1.ProtocolUDP {
+		c, err := net.ListenUDP(network("udp", at.Addr()), net.UDPAddrFromAddrPort(at))
+		n.socket = &udpSocket{UDPConn: c, flows: map[netip.AddrPort]udpFlow{}}
+		return n, err
 	}
-	return &nodePort{number: at.Port(), listener: l, pods: pods, sticky: map[netip.Addr]stickyChoice{}}, nil
+	l, err := net.ListenTCP(network("tcp", at.Addr()), net.TCPAddrFromAddrPort(at))
+	n.socket = tcpSocket{l}
+	return n, err
+}
+
+// network is the name of a protocol's sockets of an address's family.
+func network(protocol string, a netip.Addr) string {
+	if a.Is4() {
+		return protocol + "4"
+	}
+	return protocol + "6"
 }
 
 // use sets where new connections go.
@@ -48,10 +64,14 @@ func (n *nodePort) use(backends []proxy.Endpoint, affinity time.Duration) {
 	}
 }
 
-// serve accepts until the port is closed.
-func (n *nodePort) serve() {
+// serve works until the port is closed.
+func (n *nodePort) serve() { n.socket.serve(n) }
+
+type tcpSocket struct{ *net.TCPListener }
+
+func (s tcpSocket) serve(n *nodePort) {
 	for {
-		c, err := n.listener.AcceptTCP()
+		c, err := s.AcceptTCP()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -89,7 +109,7 @@ func (n *nodePort) choose(client netip.Addr, now time.Time) proxy.Endpoint {
 }
 
 // close ends listening; connections that were handed over live on.
-func (n *nodePort) close() { _ = n.listener.Close() }
+func (n *nodePort) close() { _ = n.socket.Close() }
 
 // reset ends a connection with RST, what a client of a closed port sees.
 func reset(c *net.TCPConn) {

@@ -23,12 +23,13 @@ const (
 	retryOpen = 100 * time.Millisecond
 )
 
-// nodeProxy is one node's kube-proxy: informer events go into the trackers, and
+// nodeProxy is one node's kube-proxy for one family: informer events go into the trackers, and
 // one goroutine (run) turns what they say has changed into open and closed ports.
 // Work is done for changed Services only.
 type nodeProxy struct {
 	node    string
 	address netip.Addr
+	family  v1.IPFamily
 	pods    podFinder
 	log     *slog.Logger
 	health  *healthcheck.ProxyHealthServer
@@ -54,22 +55,37 @@ type nodeProxy struct {
 // podFinder finds the Pod that runs at an address, or nil.
 type podFinder interface{ at(ip string) *pod }
 
-func newNodeProxy(n *node, pods podFinder, log *slog.Logger) *nodeProxy {
+// newNodeProxies makes one for each address of a node.
+func newNodeProxies(n *node, pods podFinder, log *slog.Logger) []*nodeProxy {
+	health := healthcheck.NewProxyHealthServer("", healthTimeout, n)
+	all := []*nodeProxy{}
+	for _, a := range n.spec.addresses() {
+		all = append(all, newNodeProxy(n.spec.Name, a, health, pods, log))
+	}
+	return all
+}
+
+func newNodeProxy(node string, address netip.Addr, health *healthcheck.ProxyHealthServer, pods podFinder, log *slog.Logger) *nodeProxy {
+	family := v1.IPv6Protocol
+	if address.Is4() {
+		family = v1.IPv4Protocol
+	}
 	p := &nodeProxy{
-		node:         n.spec.Name,
-		address:      n.spec.Address,
+		node:         node,
+		address:      address,
+		family:       family,
 		pods:         pods,
 		log:          log,
-		health:       healthcheck.NewProxyHealthServer("", healthTimeout, n),
+		health:       health,
 		wake:         make(chan struct{}, 1),
 		serviceMap:   proxy.ServicePortMap{},
 		endpointsMap: proxy.EndpointsMap{},
 		touched:      map[proxy.ServicePortName]bool{},
 		nodePorts:    map[proxy.ServicePortName]*nodePort{},
 	}
-	p.checks = newHealthChecks(n.spec.Address, p.health, log)
-	p.services = proxy.NewServiceChangeTracker(v1.IPv4Protocol, nil, p.serviceChanged)
-	p.endpoints = proxy.NewEndpointsChangeTracker(v1.IPv4Protocol, n.spec.Name, nil, p.endpointsChanged)
+	p.checks = newHealthChecks(address, p.health, log)
+	p.services = proxy.NewServiceChangeTracker(family, nil, p.serviceChanged)
+	p.endpoints = proxy.NewEndpointsChangeTracker(family, node, nil, p.endpointsChanged)
 	return p
 }
 
@@ -96,7 +112,7 @@ func (p *nodeProxy) setNode(alive bool, labels map[string]string) {
 }
 
 func (p *nodeProxy) queue() {
-	p.health.QueuedUpdate(v1.IPv4Protocol)
+	p.health.QueuedUpdate(p.family)
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -156,9 +172,9 @@ func (p *nodeProxy) sync() bool {
 	clear(p.touched)
 	whole := p.checks.sync(alive)
 	for name, plan := range open {
-		port, err := openNodePort(netip.AddrPortFrom(p.address, plan.number), p.pods)
+		port, err := openNodePort(name.Protocol, netip.AddrPortFrom(p.address, plan.number), p.pods)
 		if err != nil {
-			p.log.Error("node port not opened", "service", name.String(), "port", plan.number, "error", err)
+			p.log.Error("node port not opened", "service", name.String(), "protocol", name.Protocol, "port", plan.number, "error", err)
 			p.touched[name] = true
 			whole = false
 			continue
@@ -168,7 +184,7 @@ func (p *nodeProxy) sync() bool {
 		p.nodePorts[name] = port
 	}
 	if whole {
-		p.health.Updated(v1.IPv4Protocol)
+		p.health.Updated(p.family)
 	}
 	return whole
 }
@@ -183,7 +199,7 @@ type portPlan struct {
 // plan returns false if the Service's port should not be open on this node.
 func (p *nodeProxy) plan(name proxy.ServicePortName) (portPlan, bool) {
 	info, ok := p.serviceMap[name]
-	if !ok || !p.serving || info.NodePort() == 0 || info.Protocol() != v1.ProtocolTCP {
+	if !ok || !p.serving || info.NodePort() == 0 || info.Protocol() == v1.ProtocolSCTP {
 		return portPlan{}, false
 	}
 	cluster, local, _, _ := proxy.CategorizeEndpoints(p.endpointsMap[name], info, p.node, p.nodeLabels)

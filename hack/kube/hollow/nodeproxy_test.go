@@ -38,7 +38,7 @@ func newWorld(t *testing.T, address string) *world {
 		spec:   NodeSpec{Name: "here", Address: netip.MustParseAddr(address)},
 		lister: informers.NewSharedInformerFactory(none, 0).Core().V1().Nodes().Lister(),
 	}
-	w.proxy = newNodeProxy(n, w, slog.New(slog.DiscardHandler))
+	w.proxy = newNodeProxies(n, w, slog.New(slog.DiscardHandler))[0]
 	t.Cleanup(w.proxy.closeAll)
 	w.proxy.setNode(true, nil)
 	w.sync()
@@ -54,8 +54,8 @@ func (w *world) sync() {
 
 func (w *world) run(name, ip string) {
 	obj := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	obj.Spec.Containers = []v1.Container{{Ports: []v1.ContainerPort{{ContainerPort: 8080}}}}
-	w.pods[ip] = startPod("test", obj, netip.MustParseAddr(ip), &podNode{name: "here"})
+	obj.Spec.Containers = []v1.Container{{Ports: []v1.ContainerPort{{ContainerPort: 8080}, {ContainerPort: 8053, Protocol: v1.ProtocolUDP}}}}
+	w.pods[ip] = startPod("test", obj, []netip.Addr{netip.MustParseAddr(ip)}, &podNode{name: "here"})
 	w.t.Cleanup(w.pods[ip].kill)
 }
 

@@ -1,7 +1,9 @@
 package hollow
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"log"
 	"net"
@@ -18,14 +20,18 @@ import (
 // word that it ends reaches every node and load balancer first.
 const settle = 3 * time.Second
 
-// pod is a running Pod: an HTTP server whose connections the NodePorts hand over.
+// maxDatagramEcho is how much of a datagram comes back, in bytes.
+const maxDatagramEcho = 512
+
+// pod is a running Pod: an HTTP server whose connections, and an echo whose datagrams, the NodePorts hand over.
 type pod struct {
 	key  types.NamespacedName
 	uid  types.UID
-	ip   netip.Addr
+	ips  []netip.Addr // IPv4 first
 	node *podNode
+	who  Answer
 	// ports that it listens on; empty: all.
-	ports map[int]bool
+	ports map[podPort]bool
 
 	conns  *handoff
 	server *http.Server
@@ -37,13 +43,19 @@ type pod struct {
 	end   chan struct{} // closed when the termination is through
 }
 
-func startPod(cluster string, obj *v1.Pod, ip netip.Addr, node *podNode) *pod {
+type podPort struct {
+	protocol v1.Protocol
+	number   int
+}
+
+func startPod(cluster string, obj *v1.Pod, ips []netip.Addr, node *podNode) *pod {
 	p := &pod{
 		key:   types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name},
 		uid:   obj.UID,
-		ip:    ip,
+		ips:   ips,
 		node:  node,
-		ports: map[int]bool{},
+		who:   Answer{Cluster: cluster, Namespace: obj.Namespace, Pod: obj.Name, PodIP: ips[0].String(), Node: node.name},
+		ports: map[podPort]bool{},
 		conns: newHandoff(),
 		held:  newHeldConns(),
 		death: make(chan struct{}),
@@ -51,14 +63,11 @@ func startPod(cluster string, obj *v1.Pod, ip netip.Addr, node *podNode) *pod {
 	}
 	for _, c := range obj.Spec.Containers {
 		for _, port := range c.Ports {
-			if port.Protocol == v1.ProtocolTCP || port.Protocol == "" {
-				p.ports[int(port.ContainerPort)] = true
-			}
+			p.ports[podPort{cmp.Or(port.Protocol, v1.ProtocolTCP), int(port.ContainerPort)}] = true
 		}
 	}
-	who := Answer{Cluster: cluster, Namespace: obj.Namespace, Pod: obj.Name, PodIP: ip.String(), Node: node.name}
 	p.server = &http.Server{
-		Handler:           newEcho(who, p.held),
+		Handler:           newEcho(p.who, p.held),
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // clients that go away are no news
 	}
@@ -69,13 +78,31 @@ func startPod(cluster string, obj *v1.Pod, ip netip.Addr, node *podNode) *pod {
 	return p
 }
 
+func (p *pod) listens(protocol v1.Protocol, port int) bool {
+	return len(p.ports) == 0 || p.ports[podPort{protocol, port}]
+}
+
 // offer hands a connection over. It returns false if this Pod does not listen on
 // the port or has stopped listening; the connection is then still the caller's.
 func (p *pod) offer(c *net.TCPConn, port int) bool {
-	if len(p.ports) > 0 && !p.ports[port] {
+	if !p.listens(v1.ProtocolTCP, port) {
 		return false
 	}
-	return p.conns.offer(&podConn{TCPConn: c, local: &net.TCPAddr{IP: p.ip.AsSlice(), Port: port}})
+	return p.conns.offer(&podConn{TCPConn: c, local: &net.TCPAddr{IP: p.ips[0].AsSlice(), Port: port}})
+}
+
+// answer is what it says to a datagram; nil if it doesn't listen on the port or has stopped listening.
+func (p *pod) answer(client netip.AddrPort, port int, datagram []byte) []byte {
+	if !p.listens(v1.ProtocolUDP, port) || p.conns.isClosed() {
+		return nil
+	}
+	a := p.who
+	a.Client, a.Port, a.Method, a.Path = client.String(), port, "UDP", string(datagram[:min(len(datagram), maxDatagramEcho)])
+	b, err := json.Marshal(a)
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // terminate begins, once, what SIGTERM begins in a well-behaved container: it
@@ -137,11 +164,18 @@ func newHandoff() *handoff {
 	return &handoff{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (h *handoff) offer(c net.Conn) bool {
+func (h *handoff) isClosed() bool {
 	select {
 	case <-h.closed:
-		return false
+		return true
 	default:
+		return false
+	}
+}
+
+func (h *handoff) offer(c net.Conn) bool {
+	if h.isClosed() {
+		return false
 	}
 	select {
 	case h.conns <- c:

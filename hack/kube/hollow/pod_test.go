@@ -65,7 +65,7 @@ func dialPod(t *testing.T, p *pod) (net.Conn, bool) {
 func newTestPod(t *testing.T) *pod {
 	obj := &v1.Pod{}
 	obj.Namespace, obj.Name = "default", "web"
-	p := startPod("test", obj, netip.MustParseAddr("10.244.1.1"), &podNode{name: "node-1"})
+	p := startPod("test", obj, []netip.Addr{netip.MustParseAddr("10.244.1.1")}, &podNode{name: "node-1"})
 	t.Cleanup(p.kill)
 	return p
 }

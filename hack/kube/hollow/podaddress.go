@@ -8,8 +8,15 @@ import (
 // podsPerNode is how many Pod addresses a node has: .1 to .250 of its /24.
 const podsPerNode = 250
 
-// podCIDR is the range of the node with this number, counted from 1.
-func podCIDR(index int) string { return fmt.Sprintf("10.244.%d.0/24", index) }
+// podCIDRs are the ranges of the node with this number, counted from 1: IPv4, and IPv6 if it has two families.
+func podCIDRs(index, families int) []string {
+	return []string{fmt.Sprintf("10.244.%d.0/24", index), netip.PrefixFrom(podAddress6(index, 0), 64).String()}[:families]
+}
+
+// podAddress6 is the IPv6 address that goes with an IPv4 one.
+func podAddress6(index int, last byte) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0x10, 0x02, 0x44, 0, byte(index), 15: last})
+}
 
 // addresses hands out one node's Pod addresses. Not for concurrent use.
 type addresses struct {

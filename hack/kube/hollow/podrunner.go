@@ -39,9 +39,18 @@ type podRunner struct {
 type podNode struct {
 	name      string
 	index     int
-	address   netip.Addr
+	hosts     []netip.Addr // the node's own
 	alive     bool
 	addresses *addresses
+}
+
+// ips are a Pod's addresses: the one given, and one of each further family that its node has.
+func (n *podNode) ips(ip netip.Addr) []netip.Addr {
+	ips := []netip.Addr{ip}
+	if len(n.hosts) > 1 {
+		ips = append(ips, podAddress6(n.index, ip.As4()[3]))
+	}
+	return ips
 }
 
 func newPodRunner(o Options, pods informers.PodInformer) *podRunner {
@@ -57,7 +66,7 @@ func newPodRunner(o Options, pods informers.PodInformer) *podRunner {
 		byIP:   map[string]*pod{},
 	}
 	for i, n := range o.Nodes {
-		r.nodes[n.Name] = &podNode{name: n.Name, index: i + 1, address: n.Address, addresses: newAddresses(i + 1)}
+		r.nodes[n.Name] = &podNode{name: n.Name, index: i + 1, hosts: n.addresses(), addresses: newAddresses(i + 1)}
 	}
 	return r
 }
@@ -175,11 +184,14 @@ func (r *podRunner) keepRunning(ctx context.Context, key types.NamespacedName, o
 			r.mu.Unlock()
 			return fmt.Errorf("node %s has no free pod address", node.name)
 		}
-		running = startPod(r.cluster, obj, ip, node)
-		r.byName[key], r.byIP[ip.String()] = running, running
+		running = startPod(r.cluster, obj, node.ips(ip), node)
+		r.byName[key] = running
+		for _, ip := range running.ips {
+			r.byIP[ip.String()] = running
+		}
 		r.mu.Unlock()
 	}
-	patch, err := statusPatch(obj, running.ip, node.address)
+	patch, err := statusPatch(obj, running.ips, node.hosts)
 	if err != nil || patch == nil {
 		return err
 	}
@@ -205,8 +217,10 @@ func (r *podRunner) remove(p *pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byName, p.key)
-	delete(r.byIP, p.ip.String())
-	p.node.addresses.free(p.ip)
+	for _, ip := range p.ips {
+		delete(r.byIP, ip.String())
+	}
+	p.node.addresses.free(p.ips[0])
 }
 
 func finished(p *v1.Pod) bool {

@@ -3,6 +3,7 @@ package hollow
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,12 +12,19 @@ import (
 
 // statusPatch returns the strategic merge patch that makes a running Pod's status
 // true, or nil if it is. The Pod's UID in it is a precondition.
-func statusPatch(p *v1.Pod, ip, host netip.Addr) ([]byte, error) {
+func statusPatch(p *v1.Pod, ips, hosts []netip.Addr) ([]byte, error) {
+	status := v1.PodStatus{Phase: v1.PodRunning, PodIP: ips[0].String(), HostIP: hosts[0].String()}
+	for _, ip := range ips {
+		status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip.String()})
+	}
+	for _, host := range hosts {
+		status.HostIPs = append(status.HostIPs, v1.HostIP{IP: host.String()})
+	}
 	ready := v1.ConditionTrue
 	if p.Annotations[StateAnnotation] == StateUnready {
 		ready = v1.ConditionFalse
 	}
-	if p.Status.Phase == v1.PodRunning && p.Status.PodIP == ip.String() && condition(p, v1.PodReady) == ready {
+	if p.Status.Phase == v1.PodRunning && slices.Equal(p.Status.PodIPs, status.PodIPs) && condition(p, v1.PodReady) == ready {
 		return nil, nil
 	}
 	now := metav1.Now()
@@ -42,13 +50,10 @@ func statusPatch(p *v1.Pod, ip, host netip.Addr) ([]byte, error) {
 			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: *started}},
 		})
 	}
+	status.StartTime, status.Conditions, status.ContainerStatuses = started, conditions, containers
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": p.UID},
-		"status": v1.PodStatus{
-			Phase: v1.PodRunning, StartTime: started, Conditions: conditions, ContainerStatuses: containers,
-			PodIP: ip.String(), PodIPs: []v1.PodIP{{IP: ip.String()}},
-			HostIP: host.String(), HostIPs: []v1.HostIP{{IP: host.String()}},
-		},
+		"status":   status,
 	})
 }
 
