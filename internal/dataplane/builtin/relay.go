@@ -28,35 +28,49 @@ func (d *Dataplane) relay(c *conn, idle time.Duration) {
 		active = &c.active
 		defer c.watchIdle(idle)()
 	}
-	var broken atomic.Bool
+	var e end
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
-		d.carry(c, c.target, c.client, active, &broken)
+		d.carry(c, c.target, c.client, active, &e)
 	}()
-	d.carry(c, c.client, c.target, active, &broken)
+	d.carry(c, c.client, c.target, active, &e)
 	<-back
-	if broken.Load() {
+	if e.broken.Load() {
 		c.cut()
 		return
 	}
 	c.finish()
 }
 
+// end is what both directions of a relay know of its end.
+type end struct {
+	// broken: what was said is not all.
+	broken atomic.Bool
+	// said: a direction has come to its end, or is about to hand it on.
+	said atomic.Bool
+}
+
 // carry copies one direction and hands on its end.
-func (d *Dataplane) carry(c *conn, from, to *net.TCPConn, active *atomic.Int64, broken *atomic.Bool) {
+func (d *Dataplane) carry(c *conn, from, to *net.TCPConn, active *atomic.Int64, e *end) {
 	p := pump{d: d, from: from, to: to, active: active}
 	readErr, writeErr := p.run()
 	switch {
 	case writeErr != nil:
 		// Its other direction may hold a last answer; both are cut when that is through.
-		broken.Store(true)
+		e.broken.Store(true)
 	case readErr != nil:
-		broken.Store(true)
+		e.broken.Store(true)
 		c.cut()
-	case broken.Load():
+	case over(from) && !e.said.Load():
+		// The kernel tells of a reset only once: the other direction's write was told, and has not said so
+		// yet. An end of from looks like this only after an end was sent to it.
+		e.broken.Store(true)
+		c.cut()
+	case e.broken.Load():
 		c.cut()
 	default:
+		e.said.Store(true)
 		to.CloseWrite()
 	}
 }

@@ -1,0 +1,76 @@
+package builtin
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// tcpPair is both ends of a connection over loopback.
+func tcpPair(t *testing.T) (ours, theirs *net.TCPConn) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); c.Close() })
+	return a, c.(*net.TCPConn)
+}
+
+// The kernel tells of a reset once. Where the write of one direction was told, the read of the other sees an
+// end: that must not reach the client as one.
+func TestAResetThatAWriteWasToldOfIsNoEnd(t *testing.T) {
+	d := start(t, Options{}).Dataplane
+	client, user := tcpPair(t)
+	target, member := tcpPair(t)
+	c := &conn{client: client, target: target}
+	reset(member)
+	for deadline := time.Now().Add(5 * time.Second); !over(target); {
+		if time.Now().After(deadline) {
+			t.Fatal("the reset did not arrive")
+		}
+	}
+	if _, err := target.Write([]byte("x")); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("the write was told %v", err)
+	}
+	var e end
+	d.carry(c, target, client, nil, &e)
+	if _, err := user.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client got %v, want a reset", err)
+	}
+}
+
+// A whole answer after a whole question is an end, whatever state the connection is in by then.
+func TestBothEndsSaidIsAnEnd(t *testing.T) {
+	d := start(t, Options{}).Dataplane
+	for range 100 {
+		client, user := tcpPair(t)
+		target, member := tcpPair(t)
+		c := &conn{client: client, target: target}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			d.relay(c, 0)
+		}()
+		user.CloseWrite()
+		member.CloseWrite()
+		for _, x := range []*net.TCPConn{user, member} {
+			if n, err := x.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, syscall.ECONNRESET) {
+				t.Fatalf("got %d bytes, %v, want an end", n, err)
+			}
+		}
+		<-done
+	}
+}
