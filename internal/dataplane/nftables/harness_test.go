@@ -38,6 +38,9 @@ func newWorld(t *testing.T) *world {
 	n := netns.New()
 	t.Cleanup(n.Close)
 	w := &world{t: t, client: n.Namespace("client"), host: n.Namespace("host"), members: n.Namespace("members")}
+	for _, ns := range []*netns.Namespace{w.client, w.host, w.members} {
+		ns.Set("ipv6/conf/default/accept_dad", "0") // else link-local addresses can't be spoken from for the first seconds
+	}
 	w.host.Link("clients", w.client, "host")
 	w.host.Link("members", w.members, "host")
 	w.client.Address("host", "10.1.0.2/24", "10.1.0.3/24", "10.1.0.4/24", "fd01::2/64", "fd01::3/64")
@@ -61,7 +64,9 @@ func newWorld(t *testing.T) *world {
 	w.options.Logger = slog.New(slog.NewTextHandler(&lockedWriter{to: w.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log:\n%s\nrules:\n%s", w.log, w.run(w.host, "nft", "list", "ruleset"))
+			rules := slotLists.ReplaceAllString(w.run(w.host, "nft", "list", "ruleset"), "$1")
+			rules, _, _ = strings.Cut(rules, "chain nobody")
+			t.Logf("log:\n%s\nrules:\n%s", w.log, rules)
 		}
 	})
 	w.start()
@@ -208,7 +213,7 @@ type session struct {
 func (w *world) dial(ns *netns.Namespace, from, to string) (*session, error) {
 	d := net.Dialer{Timeout: 2 * time.Second, KeepAlive: -1}
 	if from != "" {
-		if !strings.ContainsRune(from, ':') || strings.Count(from, ":") > 1 {
+		if _, err := netip.ParseAddr(from); err == nil {
 			from = net.JoinHostPort(from, "0")
 		}
 		a, err := net.ResolveTCPAddr("tcp", from)
