@@ -1,13 +1,13 @@
 # Fairlead. Two commands do everything: make demo and make test.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check generate bench build kube
+.PHONY: help demo test check generate bench bench-dataplane build kube
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
 PURE := ./internal/lb/... ./internal/dataplane/... ./internal/health/... ./internal/traffic/...
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build kube ## A hub, two tenant clusters and two proxies on this machine; ARGS=--check runs its story and ends
 	bin/fairlead demo $(ARGS)
@@ -32,6 +32,9 @@ generate: ## Deep copies and CRDs from api/
 
 bench: build kube ## The figures, each beside a plain echo on the same servers
 	go run ./test/bench $(ARGS)
+
+bench-dataplane: ## As root, with nft and haproxy: the data planes beside none, rules by hand and HAProxy; 15 minutes, ARGS=-quick two
+	go run ./test/bench-dataplane $(ARGS)
 
 build: ## bin/fairlead
 	@mkdir -p bin
