@@ -37,6 +37,13 @@ var (
 
 const fairnessGroup = "flowcontrol.apiserver.k8s.io/v1"
 
+func (c *ControlPlane) serviceRanges() string {
+	if c.options.DualStack {
+		return "10.96.0.0/16,fd00:10:96::/112"
+	}
+	return "10.96.0.0/16"
+}
+
 func (c *ControlPlane) apiServerFlags() []string {
 	groups := unusedGroups
 	plugins := unusedPlugins
@@ -53,7 +60,7 @@ func (c *ControlPlane) apiServerFlags() []string {
 		"--service-account-key-file=" + c.path("sa.key"),
 		"--service-account-signing-key-file=" + c.path("sa.key"),
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-cluster-ip-range=" + c.serviceRanges(),
 		"--endpoint-reconciler-type=none",
 	}
 	if !c.options.PriorityAndFairness {

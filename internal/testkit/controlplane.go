@@ -145,7 +145,12 @@ func (c *ControlPlane) startControllers() (err error) {
 }
 
 func (c *ControlPlane) startPart(part string, args []string) (*Process, error) {
+	return c.startPartOn(nil, part, args)
+}
+
+func (c *ControlPlane) startPartOn(h Host, part string, args []string) (*Process, error) {
 	return StartProcess(Command{
+		Host: h,
 		Name: c.options.Name + " " + part,
 		Path: c.kube,
 		Args: args,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -48,12 +49,15 @@ func (c *ControlPlane) StartNodes(ctx context.Context, specs []NodeSpec) (*Proce
 	args := []string{"hollow-nodes", "--kubeconfig=" + c.path("nodes.kubeconfig"), "--cluster-name=" + c.Name()}
 	for _, n := range nodes {
 		arg := "--node=" + n.Name + "=" + n.Address.String()
+		if n.Address6.IsValid() {
+			arg += "," + n.Address6.String()
+		}
 		if n.Zone != "" {
 			arg += ",zone=" + n.Zone
 		}
 		args = append(args, arg)
 	}
-	p, err := c.startPart("nodes", args)
+	p, err := c.startPartOn(c.options.NodesHost, "nodes", args)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +91,17 @@ func (c *ControlPlane) withAddresses(specs []NodeSpec) ([]NodeSpec, error) {
 	return nodes, nil
 }
 
+// dialFrom dials from a host; nil: from this one.
+func dialFrom(h Host) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := net.Dialer{}
+		if h == nil {
+			return d.DialContext(ctx, network, address)
+		}
+		return h.Dial(ctx, d, network, address)
+	}
+}
+
 // waitNodes waits for the Ready condition and for an answer of the node's kube-proxy.
 func (c *ControlPlane) waitNodes(ctx context.Context, p *Process, nodes []NodeSpec) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -98,6 +113,7 @@ func (c *ControlPlane) waitNodes(ctx context.Context, p *Process, nodes []NodeSp
 		case <-ctx.Done():
 		}
 	}()
+	answers := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialFrom(c.options.NodesHost)}}
 	for _, n := range nodes {
 		err := Poll(ctx, 20*time.Millisecond, "node "+n.Name, func(ctx context.Context) error {
 			obj := &v1.Node{}
@@ -106,7 +122,7 @@ func (c *ControlPlane) waitNodes(ctx context.Context, p *Process, nodes []NodeSp
 			}
 			for _, condition := range obj.Status.Conditions {
 				if condition.Type == v1.NodeReady && condition.Status == v1.ConditionTrue {
-					return request(ctx, http.DefaultClient, http.MethodGet, "http://"+netip.AddrPortFrom(n.Address, kubeProxyPort).String()+"/healthz", nil, nil)
+					return request(ctx, answers, http.MethodGet, "http://"+netip.AddrPortFrom(n.Address, kubeProxyPort).String()+"/healthz", nil, nil)
 				}
 			}
 			return errors.New("it is not Ready")

@@ -20,8 +20,12 @@ type Options struct {
 	Subnet netip.Prefix
 	// KubeBinary is the path of the kube binary; see KubeBinary for the default.
 	KubeBinary string
+	// NodesHost runs the nodes; the API server must be reachable from there at its own address. Default: this host.
+	NodesHost Host
 	// Audit writes one line a write request to ControlPlane.AuditLog.
 	Audit bool
+	// DualStack gives Services and Pods IPv6 addresses too, for nodes that have them.
+	DualStack bool
 	// PriorityAndFairness and Quota (ResourceQuota and LimitRanger, with the controller
 	// that counts) cost CPU and memory, and are for the tests of fair shares.
 	PriorityAndFairness bool
@@ -35,9 +39,11 @@ type Options struct {
 // NodeSpec is one hollow node.
 type NodeSpec struct {
 	Name string
-	// Address is a loopback address that nobody else uses. Default: the next one of
+	// Address is a loopback address that nobody else uses, or one that the nodes' host has. Default: the next one of
 	// the control plane's subnet, from .11.
 	Address netip.Addr
+	// Address6 is its IPv6 address, for a control plane that is DualStack. Default: none.
+	Address6 netip.Addr
 	// Zone becomes the label topology.kubernetes.io/zone, if not empty.
 	Zone string
 }

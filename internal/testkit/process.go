@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -29,8 +30,18 @@ type Command struct {
 	// DropCapabilities are numbers of Linux capabilities that the command, and what it
 	// starts, can't have even as root. Only root may drop any.
 	DropCapabilities []uintptr
+	// Host to run on. Default: this one.
+	Host Host
 	// Log is the file that stdout and stderr are appended to. Default: none.
 	Log string
+}
+
+// Host is a place other than this process's own where processes run: a network namespace.
+type Host interface {
+	// Enter takes the calling thread, which must be locked, to the host.
+	Enter() error
+	// Dial connects from there, as the dialer says. The address must be numeric.
+	Dial(ctx context.Context, d net.Dialer, network, address string) (net.Conn, error)
 }
 
 // Process is a command that runs, ran, and may run again. It is safe for concurrent use.
@@ -97,6 +108,9 @@ func start(c Command) (*run, error) {
 		// until the child is gone; then the thread ends with it.
 		runtime.LockOSThread()
 		err := dropCapabilities(c.DropCapabilities)
+		if err == nil && c.Host != nil {
+			err = c.Host.Enter()
+		}
 		if err == nil {
 			err = cmd.Start()
 		}

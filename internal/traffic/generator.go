@@ -130,7 +130,7 @@ func (g *Generator) pace(ctx context.Context, st *stream) {
 		i := st.begin(time.Since(g.start), way)
 		out.Go(func() {
 			began := time.Now()
-			a, err := ask(context.WithoutCancel(ctx), st.service.dial(), st.service.Ways[way].Address, "/")
+			a, err := ask(context.WithoutCancel(ctx), st.service.dial(st.service.Ways[way]), st.service.Ways[way].Address, "/")
 			st.end(i, time.Since(began), a.Identity, err)
 		})
 		next = next.Add(interval)

@@ -55,7 +55,7 @@ func Hold(ctx context.Context, s Service) (*Held, error) {
 func (h *Held) open(ctx context.Context, s Service, way Way) (net.Conn, *bufio.Reader, Answer, error) {
 	opening, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	conn, r, resp, err := open(opening, s.dial(), way.Address, "/hold", "Connection: Upgrade\r\nUpgrade: echo\r\n")
+	conn, r, resp, err := open(opening, s.dial(way), way.Address, "/hold", "Connection: Upgrade\r\nUpgrade: echo\r\n")
 	if err != nil {
 		return nil, nil, Answer{}, err
 	}

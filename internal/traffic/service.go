@@ -27,11 +27,11 @@ type Service struct {
 // Dial opens a connection, as net.Dialer.DialContext does.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-func (s *Service) dial() Dial {
-	if s.Dial != nil {
+func (s *Service) dial(w Way) Dial {
+	if w.Dial == nil && s.Dial != nil {
 		return s.Dial
 	}
-	return plainly
+	return w.dial()
 }
 
 // Way is one address of a Service.
@@ -39,6 +39,20 @@ type Way struct {
 	// Name in reports: the proxy's.
 	Name    string
 	Address netip.AddrPort
+	// Dial opens the connections; nil: as the Service says.
+	Dial Dial
+}
+
+func (w *Way) dial() Dial {
+	if w.Dial != nil {
+		return w.Dial
+	}
+	return plainly
+}
+
+// Ask is the function Ask by this way.
+func (w *Way) Ask(ctx context.Context, path string) (Answer, error) {
+	return ask(ctx, w.dial(), w.Address, path)
 }
 
 // Identity is who answered.
@@ -54,6 +68,8 @@ type Answer struct {
 	Identity
 	// Client is the address and port that the Pod saw.
 	Client string `json:"client"`
+	// Path that was asked for; of a datagram, what was in it.
+	Path string `json:"path"`
 }
 
 // Failure is why a request or a held connection counts as failed.

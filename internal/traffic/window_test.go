@@ -39,7 +39,7 @@ func TestHealthyServicePasses(t *testing.T) {
 	t.Parallel()
 	b := threeBackends(t)
 	edge := forward(t, b...)
-	r := measure(t, Service{Name: "web", Ways: []Way{{"edge-1", edge}, {"edge-2", edge}}, Rate: 200, Held: 50}, func() {})
+	r := measure(t, Service{Name: "web", Ways: []Way{{Name: "edge-1", Address: edge}, {Name: "edge-2", Address: edge}}, Rate: 200, Held: 50}, func() {})
 	if why := r.Verdict(); why != "" {
 		t.Errorf("verdict: %s", why)
 	}
@@ -63,7 +63,7 @@ func TestForwarderWithoutRetryAndChecksFails(t *testing.T) {
 	t.Parallel()
 	b := threeBackends(t)
 	edge := forward(t, b...)
-	r := measure(t, Service{Name: "web", Ways: []Way{{"edge-1", edge}}, Rate: 200, Held: 50}, b[1].close)
+	r := measure(t, Service{Name: "web", Ways: []Way{{Name: "edge-1", Address: edge}}, Rate: 200, Held: 50}, b[1].close)
 	why := r.Verdict()
 	if !strings.Contains(why, "requests failed") {
 		t.Fatalf("one of three backends is dead, and the verdict is %q", why)
@@ -87,7 +87,7 @@ func TestWrongTenantFails(t *testing.T) {
 		return ""
 	}
 	edge := forward(t, b...)
-	r := measure(t, Service{Name: "web", Ways: []Way{{"edge-1", edge}}, Rate: 200, Allow: allow}, func() {})
+	r := measure(t, Service{Name: "web", Ways: []Way{{Name: "edge-1", Address: edge}}, Rate: 200, Allow: allow}, func() {})
 	if r.Failures[FailureWrongPod] == 0 || !strings.Contains(r.Verdict(), "tenant blue") {
 		t.Errorf("verdict %q, failures %v", r.Verdict(), r.Failures)
 	}
@@ -99,7 +99,7 @@ func TestLostConnectionFails(t *testing.T) {
 	edge := forward(t, b...)
 	// Which backend has how many of the six is chance, so all are cut.
 	cut := 0
-	r := measure(t, Service{Name: "web", Ways: []Way{{"edge-1", edge}}, Rate: 200, Held: 6}, func() { cut = b[0].cut() + b[1].cut() + b[2].cut() })
+	r := measure(t, Service{Name: "web", Ways: []Way{{Name: "edge-1", Address: edge}}, Rate: 200, Held: 6}, func() { cut = b[0].cut() + b[1].cut() + b[2].cut() })
 	if cut != 6 || len(r.Lost) != cut || !strings.Contains(r.Verdict(), "6 of 6 held connections were lost") {
 		t.Errorf("lost %q, verdict %q", r.Lost, r.Verdict())
 	}
@@ -112,7 +112,7 @@ func TestHoldNeedsSomebodyWhoAnswers(t *testing.T) {
 	for _, x := range b {
 		x.close()
 	}
-	if _, err := Hold(t.Context(), Service{Name: "web", Ways: []Way{{"edge-1", edge}}, Held: 6}); err == nil {
+	if _, err := Hold(t.Context(), Service{Name: "web", Ways: []Way{{Name: "edge-1", Address: edge}}, Held: 6}); err == nil {
 		t.Error("held connections to dead backends")
 	}
 }
@@ -122,7 +122,7 @@ func TestErrorOfTheEventIsReturned(t *testing.T) {
 	edge := forward(t, threeBackends(t)...)
 	g := NewGenerator()
 	defer g.Stop()
-	g.Add(t.Context(), Service{Name: "web", Ways: []Way{{"edge-1", edge}}, Rate: 50})
+	g.Add(t.Context(), Service{Name: "web", Ways: []Way{{Name: "edge-1", Address: edge}}, Rate: 50})
 	want := errors.New("no scale")
 	if _, err := g.Around(t.Context(), func(context.Context) error { return want }); !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)

@@ -105,6 +105,21 @@ func (ns *Namespace) Do(do func() error) error {
 	return elsewhere(func() error { return unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET) }, do)
 }
 
+// Enter takes the calling thread to the namespace, for good: it must be locked (runtime.LockOSThread) and never be unlocked, so
+// that it ends with its goroutine.
+func (ns *Namespace) Enter() error {
+	if ns.network.err != nil {
+		return ns.network.err
+	}
+	if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("entering network namespace %s: %w", ns.name, err)
+	}
+	return nil
+}
+
+// Path opens the namespace, for as long as this process holds it.
+func (ns *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.file.Fd()) }
+
 // elsewhere calls do on a thread that enter has taken to another namespace, and takes it back. A thread that can't go back is
 // never used again: its goroutine stays locked to it and ends.
 func elsewhere(enter, do func() error) error {
