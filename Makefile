@@ -4,7 +4,7 @@
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
-PURE := ./internal/lb/... ./internal/dataplane/... ./internal/health/... ./internal/traffic/...
+PURE := ./internal/lb/... ./internal/dataplane/... ./internal/health/... ./internal/resolve/... ./internal/traffic/...
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

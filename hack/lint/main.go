@@ -36,6 +36,8 @@ var rules = []rule{
 		Why: "a data plane sees the model only"},
 	{Folder: "internal/health", Never: []string{"k8s.io", "sigs.k8s.io", module + "/api", module + "/internal/build"},
 		Why: "health checks see the model only"},
+	{Folder: "internal/resolve", Never: []string{"k8s.io", "sigs.k8s.io", module + "/api", module + "/internal/build"},
+		Why: "names are followed for whoever asks"},
 	{Folder: "internal/traffic", Never: []string{"k8s.io", "sigs.k8s.io", module + "/internal/proxy", module + "/internal/controller", module + "/internal/agent"},
 		Why: "the judge of traffic is a client like any other"},
 	{Folder: "internal/build", Never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", module + "/internal/dataplane"},
