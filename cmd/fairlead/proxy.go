@@ -19,7 +19,11 @@ func newProxyCommand(log *app.LogOptions) *cobra.Command {
 		Long: `Watches the hub and serves, on this host, all LoadBalancers whose class names the pool. It registers itself as a Proxy
 of that name and reports there how far it has come. While the hub is away it serves on; with --state-dir it also starts without it.
 
-It stops on SIGTERM: listeners are closed, and open connections may run on for --shutdown-timeout.`,
+It stops on SIGTERM: listeners are closed, and open connections may run on for --shutdown-timeout.
+
+To restart or upgrade it without a client noticing, start the new process beside the running one, with the same --name and
+--state-dir: it takes over the sockets and the running UDP flows, and the old one returns by itself once its last connection
+has ended, or --handover-timeout is over. (With data planes that outlive this process there is nothing to take over: stop, then start.)`,
 		Args: cobra.NoArgs,
 		RunE: process(log, func(ctx context.Context, logger *slog.Logger) error {
 			o.Logger = logger
@@ -37,8 +41,9 @@ It stops on SIGTERM: listeners are closed, and open connections may run on for -
 	f.StringVar(&o.Dataplane, "dataplane", "builtin", "what carries the traffic: "+strings.Join(app.Dataplanes(), ", "))
 	f.StringSliceVar(&o.BindAs, "bind-as", nil, "FROM=TO prefixes: addresses of FROM arrive at this host as those of TO")
 	f.IntVar(&o.ConnectAttempts, "connect-attempts", 3, "on how many members a connection is tried")
-	f.StringVar(&o.StateDir, "state-dir", "", "directory of the last-good file, which is served when this starts while the hub is away; empty: none is kept")
+	f.StringVar(&o.StateDir, "state-dir", "", "directory, this proxy's own, of the last-good file, which is served when this starts while the hub is away, and of the socket through which the next process takes over; empty: neither is kept")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
-	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Second, "how long connections may run on after SIGTERM")
+	f.DurationVar(&o.HandoverTimeout, "handover-timeout", 0, "how long connections may run on after the next process took over; 0: until they end")
+	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Second, "how long connections may run on after SIGTERM, where no other process took over")
 	return c
 }

@@ -31,6 +31,7 @@ type ProxyOptions struct {
 	StateDir            string
 	MetricsAddress      string
 	ShutdownTimeout     time.Duration
+	HandoverTimeout     time.Duration
 	Logger              *slog.Logger
 }
 
@@ -67,7 +68,10 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	if err != nil {
 		return err
 	}
-	p := proxy.New(proxy.Options{
+	var p *proxy.Proxy
+	stop := func() {}
+	defer func() { stop() }()
+	p = proxy.New(proxy.Options{
 		Name: o.Name, Pool: o.Pool, Zone: o.Zone, Addresses: o.Addresses, Version: version.String(),
 		Hub: hub, Source: hub,
 		NewBuilder: func() proxy.Builder { return build.New(build.Options{ProxyPool: o.Pool, Check: dp.Check}) },
@@ -79,15 +83,18 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 			}
 			return ""
 		},
-		StateDir: o.StateDir, ShutdownTimeout: o.ShutdownTimeout,
-		Logger: log, Metrics: proxy.NewMetrics(registry),
+		StateDir: o.StateDir, ShutdownTimeout: o.ShutdownTimeout, HandoverTimeout: o.HandoverTimeout,
+		// Of two processes of one name, one can serve metrics at that address.
+		Alone: func() error {
+			s, err := serveHTTP(o.MetricsAddress, withMetrics(healthMux(p.Ready, "nothing is applied yet"), registry), log)
+			if err == nil {
+				stop = s
+			}
+			return err
+		},
+		HandedOver: func() { stop() },
+		Logger:     log, Metrics: proxy.NewMetrics(registry),
 	})
-
-	stop, err := serveHTTP(o.MetricsAddress, withMetrics(healthMux(p.Ready, "nothing is applied yet"), registry), log)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	return p.Run(ctx)
 }
 

@@ -36,6 +36,8 @@ type fakeHub struct {
 	statuses int
 	journal  *journal
 	own      *Own
+	// others are further processes of that name.
+	others []*Own
 	// onReport is called before each write of a report takes effect.
 	onReport func()
 }
@@ -90,12 +92,20 @@ func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy,
 	})
 }
 
+// each tells every process that watches its own objects.
+func (h *fakeHub) each(f func(*Own)) {
+	f(h.own)
+	for _, o := range h.others {
+		f(o)
+	}
+}
+
 // put writes a Proxy; the watch says so at once.
 func (h *fakeHub) put(px *v1alpha1.Proxy) *v1alpha1.Proxy {
 	px = px.DeepCopy()
 	px.ResourceVersion = h.next()
 	h.proxies[px.Name] = px
-	h.own.Set(px.DeepCopy(), px.ResourceVersion)
+	h.each(func(o *Own) { o.Set(px.DeepCopy(), px.ResourceVersion) })
 	return px.DeepCopy()
 }
 
@@ -170,14 +180,15 @@ func (h *fakeHub) putReport(r *v1alpha1.ProxyReport) *v1alpha1.ProxyReport {
 	r = r.DeepCopy()
 	r.ResourceVersion = h.next()
 	h.reports[keyOf(r)] = r
-	h.own.SetReport(r.DeepCopy())
+	h.each(func(o *Own) { o.SetReport(r.DeepCopy()) })
 	return r.DeepCopy()
 }
 
 // dropReport deletes one likewise.
 func (h *fakeHub) dropReport(k Key) {
 	delete(h.reports, k)
-	h.own.DeleteReport(k.Namespace, h.next())
+	version := h.next()
+	h.each(func(o *Own) { o.DeleteReport(k.Namespace, version) })
 }
 
 // fails is what becomes of a write of a namespace's report, if it fails.

@@ -55,6 +55,7 @@ type loop struct {
 	state   *served
 
 	healthDirty, observeDirty bool
+	hand
 	// again is when Apply is called again, whatever happens; failures or same refusals in a row make it later.
 	again     time.Time
 	failures  int
@@ -70,7 +71,7 @@ type changed struct {
 }
 
 func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready *atomic.Bool) *loop {
-	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool), changes: map[changed]Change{}}
+	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool), changes: map[changed]Change{}, hand: newHand()}
 	l.builder = o.NewBuilder()
 	if g != nil {
 		b := o.NewBuilder()
@@ -94,6 +95,9 @@ func (l *loop) run(ctx context.Context) error {
 	defer late.Stop()
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
+	if l.late {
+		l.turn(ctx)
+	}
 	for {
 		if !l.again.IsZero() {
 			again.Reset(time.Until(l.again))
@@ -112,6 +116,9 @@ func (l *loop) run(ctx context.Context) error {
 		case <-late.C:
 			l.late = true
 		case <-again.C:
+		case f := <-l.calls:
+			f()
+			continue
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -142,7 +149,7 @@ func (l *loop) turn(ctx context.Context) {
 	forced := !l.again.IsZero() && !time.Now().Before(l.again)
 	if base != l.base || l.healthDirty || forced || l.failures > 0 {
 		next := *base
-		next.Health = l.o.Checker.Verdicts()
+		next.Health = l.verdicts()
 		changes := lb.Diff(l.applied, &next)
 		if l.applied == nil || !changes.Empty() || forced {
 			if !l.apply(ctx, &next, changes, state) {
@@ -158,7 +165,9 @@ func (l *loop) turn(ctx context.Context) {
 		p.removal = p.removal || removes(&changes)
 		l.base, l.applied = base, &next
 		if all, changed := l.probes.update(&next); changed {
-			l.o.Checker.SetProbes(all)
+			if !l.following {
+				l.o.Checker.SetProbes(all)
+			}
 			l.o.Metrics.probes(len(all))
 		}
 		l.o.Metrics.program(&next)
@@ -175,8 +184,10 @@ func (l *loop) turn(ctx context.Context) {
 		l.since = time.Time{}
 		clear(l.changes)
 	}
-	l.ready.Store(true)
-	l.box.put(p)
+	if !l.ready.Swap(true) {
+		close(l.first)
+	}
+	l.tell(p)
 }
 
 // takeIn hands what was delivered to the builder.
@@ -218,7 +229,11 @@ func (l *loop) choose(own ownState) *lb.Program {
 		}
 		return l.base
 	case !l.fromHub && l.late && l.filed != nil:
-		if l.base != l.filed {
+		switch {
+		case l.base == l.filed:
+		case l.heir:
+			l.log.Info("serving what the process before this one serves")
+		default:
 			l.log.Warn("hub is away; serving what the last-good file says")
 		}
 		return l.filed
@@ -266,7 +281,7 @@ func (l *loop) apply(ctx context.Context, next *lb.Program, changes lb.Changes, 
 			failed := *l.state
 			failed.ApplyError = err
 			l.state = &failed
-			l.box.put(post{state: l.state, lazy: true})
+			l.tell(post{state: l.state, lazy: true})
 		}
 		return false
 	}

@@ -1,13 +1,11 @@
 package proxy
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"io/fs"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,10 +55,16 @@ type Options struct {
 	// Explain says why a probe fails, in words for people; "" where it doesn't know.
 	Explain func(lb.Probe) string
 
-	// StateDir holds the last-good file; empty: none is kept.
+	// StateDir holds the last-good file, and the socket through which the next process of this name takes over; empty: neither is kept.
 	StateDir string
-	// ShutdownTimeout is how long connections may run on after the listeners are closed.
+	// ShutdownTimeout is how long connections may run on after the listeners are closed, where no successor has them.
 	ShutdownTimeout time.Duration
+	// HandoverTimeout is how long connections may run on after a successor took over; 0: until they end.
+	HandoverTimeout time.Duration
+	// Alone is called once no other process of this name says anything any more; HandedOver before this one's
+	// successor hears that it is alone: for what one of both can do only. Either may be nil.
+	Alone      func() error
+	HandedOver func()
 
 	Logger  *slog.Logger
 	Metrics *Metrics
@@ -74,6 +78,8 @@ type Proxy struct {
 	own   *Own
 	box   *mailbox
 	ready atomic.Bool
+	// leave are those who come while this process ends.
+	leave *successors
 }
 
 // New returns a Proxy under a fresh boot.
@@ -98,38 +104,6 @@ func (p *Proxy) Boot() string { return p.boot }
 
 // Ready says that a first Program was applied.
 func (p *Proxy) Ready() bool { return p.ready.Load() }
-
-// Run serves until ctx ends, then closes the listeners and lets open
-// connections end for up to ShutdownTimeout. That is a restart, not a goodbye:
-// nothing is said to the hub.
-func (p *Proxy) Run(ctx context.Context) error {
-	lastGood := p.readLastGood()
-	log := p.o.Logger
-	log.Info("proxy starts", "proxy", p.o.Name, "pool", p.o.Pool, "boot", p.boot, "dataplane", p.o.Dataplane.Name())
-
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	var writers sync.WaitGroup
-	r := newReporter(p.o, p.boot, p.own, p.box)
-	writers.Go(func() { r.run(running) })
-	writers.Go(func() { newLease(p.o, p.boot, r).run(running) })
-	// The watches are not waited for at the end: they may be in a pause between two attempts.
-	go p.o.Source.Watch(running, p.inbox, p.own)
-
-	err := newLoop(p.o, p.inbox, p.own, p.box, lastGood, &p.ready).run(running)
-	stop()
-	writers.Wait()
-
-	log.Info("proxy stops", "proxy", p.o.Name, "timeout", p.o.ShutdownTimeout)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.ShutdownTimeout)
-	defer cancel()
-	closed := p.o.Dataplane.Close(closing)
-	if errors.Is(closed, context.DeadlineExceeded) {
-		log.Warn("connections were cut at the end of the shutdown timeout", "timeout", p.o.ShutdownTimeout)
-		closed = nil
-	}
-	return errors.Join(err, closed)
-}
 
 // readLastGood returns nil where there is no file of this proxy and pool.
 func (p *Proxy) readLastGood() *LastGood {

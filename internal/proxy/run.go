@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/proxy/wire"
+)
+
+// writers are those that tell the hub, and keep the file. They can be stopped and started again.
+type writers struct {
+	r     *reporter
+	lease func() *lease
+	stops func()
+	all   sync.WaitGroup
+}
+
+func (p *Proxy) newWriters() *writers {
+	r := newReporter(p.o, p.boot, p.own, p.box)
+	return &writers{r: r, lease: func() *lease { return newLease(p.o, p.boot, r) }}
+}
+
+func (w *writers) start(ctx context.Context) {
+	ctx, w.stops = context.WithCancel(ctx)
+	w.all.Go(func() { w.r.run(ctx) })
+	w.all.Go(func() { w.lease().run(ctx) })
+}
+
+// stop returns when nothing is being written, and what was applied is filed.
+func (w *writers) stop() {
+	if w.stops != nil {
+		w.stops()
+		w.all.Wait()
+		w.stops = nil
+	}
+}
+
+// filed says, after stop, whether the file has all that was applied.
+func (w *writers) filed() bool { return len(w.r.unfiled) == 0 && !w.r.removal }
+
+// Run serves until ctx ends, then closes the listeners and lets open
+// connections end for up to ShutdownTimeout. That is a restart, not a goodbye:
+// nothing is said to the hub. Where StateDir is set and the data plane can, it
+// takes over from the process that runs under the same name, and hands over to the next; then it returns
+// when the last connection has ended, or HandoverTimeout is over.
+func (p *Proxy) Run(ctx context.Context) error {
+	log := p.o.Logger
+	log.Info("proxy starts", "proxy", p.o.Name, "pool", p.o.Pool, "boot", p.boot, "dataplane", p.o.Dataplane.Name())
+	before, held, err := p.enter(ctx)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	l := newLoop(p.o, p.inbox, p.own, p.box, p.readLastGood(), &p.ready)
+	w := p.newWriters()
+	if before != nil {
+		defer before.conn.Close()
+		l.late, l.heir = true, true // The hub is not waited for: what is served is in the file.
+		l.before, l.beforeUntil = findings(before.handed.Unhealthy), time.Now().Add(beliefFor)
+	}
+	// The watches are not waited for at the end: they may be in a pause between two attempts.
+	go p.o.Source.Watch(running, p.inbox, p.own)
+	looped := make(chan error, 1)
+	go func() {
+		err := l.run(running)
+		stop()
+		looped <- err
+	}()
+
+	if before == nil {
+		err = p.alone()
+	} else {
+		held, err = p.succeed(running, before, l)
+	}
+	if err == nil {
+		err = p.reign(running, l, w, held, looped)
+	} else {
+		stop()
+		err = errors.Join(err, <-looped)
+	}
+	stop()
+	return errors.Join(err, p.close(ctx))
+}
+
+func (p *Proxy) alone() error {
+	if p.o.Alone == nil {
+		return nil
+	}
+	return p.o.Alone()
+}
+
+// succeed takes over what runs from before, and the right to write.
+func (p *Proxy) succeed(ctx context.Context, before *predecessor, l *loop) (*os.File, error) {
+	open := before.over
+	var broken error
+	if open == nil {
+		if before.handed.Serves {
+			if l.filed == nil {
+				return nil, errors.New("taking over: there is no last-good file that this process can serve")
+			}
+			select {
+			case <-l.first:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		open, broken = before.finish(func(f func()) bool { return l.do(ctx, f) })
+	}
+	if open == nil {
+		open = &dataplane.Open{}
+	}
+	before.dp.Remain(*open)
+	// If it was cut short the lock says who serves: the predecessor, or nobody else.
+	held, err := p.lock(ctx, lockWithin)
+	if err != nil {
+		return nil, errors.Join(err, broken)
+	}
+	if broken != nil {
+		p.o.Logger.Error("the process before this one has died while it handed over", "err", broken)
+		open = nil
+	}
+	p.o.Logger.Info("taken over")
+	go before.follow(open)
+	if err := p.alone(); err != nil { // It serves; that counts.
+		p.o.Logger.Error("what only one process can do is not done", "err", err)
+	}
+	return held, nil
+}
+
+// reign writes, and waits for the end or for a successor.
+func (p *Proxy) reign(ctx context.Context, l *loop, w *writers, held *os.File, looped <-chan error) error {
+	unlock := func() {
+		if held != nil {
+			held.Close()
+		}
+	}
+	w.start(ctx)
+	next := p.awaitSuccessors()
+	for {
+		select {
+		case err := <-looped:
+			w.stop()
+			unlock()
+			p.leave = next
+			return err
+		case c := <-next.channel():
+			if err := p.greet(c); err != nil {
+				p.o.Logger.Warn("nobody takes over", "err", err)
+				c.Close()
+				continue
+			}
+			dp := p.o.Dataplane.(dataplane.Heritable)
+			release, ok := l.hold(ctx)
+			if !ok {
+				c.Close()
+				continue
+			}
+			w.stop()
+			if err := p.handOver(c, dp, l, w); err != nil {
+				p.o.Logger.Error("the successor has not taken over; this process goes on", "err", err)
+				c.Close()
+				w.start(ctx)
+				release()
+				continue
+			}
+			next.close()
+			l.follow()
+			release()
+			if p.o.HandedOver != nil {
+				p.o.HandedOver()
+			}
+			unlock()
+			p.remain(ctx, c, dp)
+			c.Close()
+			return nil
+		}
+	}
+}
+
+// remain lets what is open run on after the successor has taken over.
+func (p *Proxy) remain(ctx context.Context, c *wire.Conn, dp dataplane.Heritable) {
+	if p.o.HandoverTimeout > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, p.o.HandoverTimeout)
+		defer cancel()
+	}
+	open := dp.Open()
+	c.SetDeadline(time.Now().Add(stepWithin))
+	if err := c.Send(message{Step: stepYours, Open: &open}); err != nil {
+		p.o.Logger.Error("the successor has died", "err", err)
+	}
+	if !tellOpen(ctx, c, dp) {
+		p.o.Logger.Info("connections are cut soon: the time after the hand-over is up, or this process is to end")
+	}
+}
+
+// close lets go of the data plane. Who comes meanwhile hears what is still open.
+func (p *Proxy) close(ctx context.Context) error {
+	log := p.o.Logger
+	log.Info("proxy stops", "proxy", p.o.Name, "timeout", p.o.ShutdownTimeout)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.ShutdownTimeout)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- p.o.Dataplane.Close(closing) }()
+	defer p.leave.close()
+	for {
+		select {
+		case err := <-closed:
+			if errors.Is(err, context.DeadlineExceeded) {
+				log.Warn("connections were cut at the end of the shutdown timeout", "timeout", p.o.ShutdownTimeout)
+				err = nil
+			}
+			return err
+		case c := <-p.leave.channel():
+			go func() {
+				defer c.Close()
+				dp := p.o.Dataplane.(dataplane.Heritable)
+				if p.greet(c) != nil {
+					return
+				}
+				open := dp.Open()
+				if c.Send(message{Step: stepYours, Open: &open}) == nil {
+					tellOpen(closing, c, dp)
+				}
+			}()
+		}
+	}
+}
