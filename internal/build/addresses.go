@@ -99,7 +99,7 @@ func (f *findings) allowedOf(i int, t *v1alpha1.Target, name string, known []net
 	slices.SortFunc(out, netip.Addr.Compare)
 	out = slices.Compact(out)
 	if n := len(known) - len(out); n > 0 {
-		f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%d addresses of %s, target %q, lie in none of the Tenant's target ranges, or are no host's, they are left out: the hub's operator adds their range to spec.targetCIDRs", n, name, t.Name)
+		f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%d of the addresses of %s, target %q, lie in none of the Tenant's target ranges, or are no host's, they are left out: the hub's operator adds their range to spec.targetCIDRs", n, name, t.Name)
 	}
 	return out[:min(len(out), maxNamed)]
 }

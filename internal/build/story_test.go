@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,8 +22,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected text of testdata/*.txtar")
 
 // TestStories reads each file as a story: "set" holds objects that come or
-// change, "delete" those that go (kind namespace/name), and "want" what the
-// proxy of pool edge serves then and what changed by it.
+// change, "delete" those that go (kind namespace/name), "names" what all names
+// stand for, and "want" what the proxy of pool edge in zone east serves then and
+// what changed by it.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -35,8 +37,9 @@ func TestStories(t *testing.T) {
 				t.Fatal(err)
 			}
 			head, parts := parseStory(string(text))
-			b := New(Options{ProxyPool: "edge"})
+			b := New(Options{ProxyPool: "edge", Zone: "east"})
 			h := hub{}
+			var names map[string][]netip.Addr
 			served := b.Program()
 			for i, p := range parts {
 				switch p.name {
@@ -51,14 +54,19 @@ func TestStories(t *testing.T) {
 						delete(h, keyOf(o))
 						b.Delete(o)
 					}
+				case "names":
+					names = parseNames(t, p.text)
+					b.SetNames(names)
 				case "want":
 					next := b.Program()
-					got := show(next, lb.Diff(served, next))
+					got := show(next, lb.Diff(served, next)) + showNames(b.Names())
 					if got != p.text && !*update {
 						t.Errorf("part %d: got\n%s\nwant\n%s", i, got, p.text)
 					}
 					parts[i].text = got
-					whole := Whole(h.objects(slices.Sorted(maps.Keys(h))), Options{ProxyPool: "edge"})
+					objects := h.objects(slices.Sorted(maps.Keys(h)))
+					objects.Names = names
+					whole := Whole(objects, Options{ProxyPool: "edge", Zone: "east"})
 					if c := lb.Diff(next, whole); !c.Empty() {
 						t.Errorf("part %d: building whole gives something else: %+v", i, c)
 					}
@@ -136,6 +144,29 @@ func parseObjects(t *testing.T, text string) []metav1.Object {
 	return out
 }
 
+// parseNames reads a line for each name: the name, then its addresses.
+func parseNames(t *testing.T, text string) map[string][]netip.Addr {
+	out := map[string][]netip.Addr{}
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		words := strings.Fields(line)
+		for _, w := range words[1:] {
+			a, err := netip.ParseAddr(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[words[0]] = append(out[words[0]], a)
+		}
+	}
+	return out
+}
+
+func showNames(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "wanted names: " + strings.Join(names, ", ") + "\n"
+}
+
 func parseName(t *testing.T, line string) metav1.Object {
 	kind, name, _ := strings.Cut(line, " ")
 	o := newObject(t, kind)
@@ -154,18 +185,21 @@ func show(p *lb.Program, c lb.Changes) string {
 		s := p.Tenants[id]
 		fmt.Fprintf(&b, "tenant %s\n", id)
 		for _, f := range s.Frontends {
-			fmt.Fprintf(&b, "  frontend %s of %s to %s%s\n", f.ID.Socket(), f.ID.LoadBalancer, f.Pool, unless0(", idle timeout ", f.IdleTimeout))
+			fmt.Fprintf(&b, "  frontend %s of %s to %s%s\n", f.ID.Socket(), f.ID.LoadBalancer, f.Pool, showFrontend(f))
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.Pools)) {
 			p := s.Pools[id]
-			fmt.Fprintf(&b, "  pool %s: port %d of %s, hash %s, check %s every %s, fail open %v, drain %s\n",
-				p.ID, p.Port, p.Group, p.Hash, p.Check, p.Check.Interval, p.FailOpen, p.DrainTimeout)
+			fmt.Fprintf(&b, "  pool %s: port %d of %s, hash %s, check %s every %s, fail open %v, drain %s%s\n",
+				p.ID, p.Port, p.Group, p.Hash, p.Check, p.Check.Interval, p.FailOpen, p.DrainTimeout, showPool(p))
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.Groups)) {
 			fmt.Fprintf(&b, "  group %s\n", id)
 			for _, m := range s.Groups[id].Members {
 				fmt.Fprintf(&b, "    %s\n", showMember(&m))
 			}
+		}
+		for _, a := range s.Absent {
+			fmt.Fprintf(&b, "  absent %s (%s of %s), for %s\n", a.Target, a.UID, a.TargetGroup, a.Name)
 		}
 		for _, p := range s.Problems {
 			fmt.Fprintf(&b, "  problem %s\n", showProblem(p))
@@ -211,6 +245,34 @@ func unless0(text string, d time.Duration) string {
 	return text + d.String()
 }
 
+func showFrontend(f *lb.Frontend) string {
+	out := unless0(", idle timeout ", f.IdleTimeout)
+	if len(f.Sources) > 0 {
+		out += fmt.Sprintf(", for %v", f.Sources)
+	}
+	if f.ProxyProtocol != 0 {
+		out += fmt.Sprintf(", PROXY v%d", f.ProxyProtocol)
+	}
+	if f.Assign {
+		out += ", assigned"
+	}
+	return out
+}
+
+func showPool(p *lb.Pool) string {
+	out := ""
+	if p.Check.ProxyProtocol != 0 {
+		out += fmt.Sprintf(", checked with PROXY v%d", p.Check.ProxyProtocol)
+	}
+	if p.Zone != "" {
+		out += ", zone " + p.Zone
+	}
+	if p.KeepClient {
+		out += ", clients shown"
+	}
+	return out
+}
+
 func showMember(m *lb.Member) string {
 	out := fmt.Sprintf("%s %s (%s of %s) weight %d", m.Address, m.Name, m.UID, m.TargetGroup, m.Weight)
 	if m.Draining {
@@ -218,6 +280,9 @@ func showMember(m *lb.Member) string {
 		if m.DrainFor != lb.DrainUnset {
 			out += " for " + m.DrainFor.String()
 		}
+	}
+	if m.Zone != "" {
+		out += ", zone " + m.Zone
 	}
 	if !m.Ready {
 		out += ", not ready"
