@@ -76,19 +76,19 @@ func (l *layout) spreadChain(w *rules, f *family) chain {
 	}}
 }
 
-// cutRules end a connection: the client is reset; the member's next packet becomes the client's reset, and is
-// answered with one from then on.
+// cutRules end a connection: the client's packet is answered by a reset; the member's becomes the client's reset.
+// Once the client was told, the member's is answered by one.
 func cutRules() [][]expr.Any {
-	told := mark(markTold)
+	tell := []expr.Any{
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
+		masked(markKey(^markTold), markKey(markTold)),
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
+	}
 	return [][]expr.Any{
 		{l4proto(1), unequal(unix.IPPROTO_TCP), &expr.Verdict{Kind: expr.VerdictDrop}},
-		join(isTCP(), []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, equal(0), reset()}),
-		join(isTCP(), markBits(told, 0, expr.CmpOpNeq), []expr.Any{reset()}),
-		{
-			&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
-			masked(markKey(^told), markKey(told)),
-			&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
-		},
+		join([]expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, equal(0)}, tell),
+		join(isTCP(), markBits(markTold, markTold, expr.CmpOpEq), []expr.Any{reset()}),
+		tell,
 		join(isTCP(), []expr.Any{
 			transport(1, 12, 2),
 			masked([]byte{0xff, 0}, []byte{0, flagRst}),
@@ -100,7 +100,7 @@ func cutRules() [][]expr.Any {
 	}
 }
 
-// baseChains are those that the kernel calls. All but guard see a connection's first packet only.
+// baseChains are those that the kernel calls. Those of kind nat see a connection's first packet only.
 func (l *layout) baseChains(*rules) []chain {
 	guard := chain{name: "guard", kind: "filter", hook: unix.NF_INET_PRE_ROUTING, priority: -110, rules: [][]expr.Any{
 		{&expr.Ct{Key: expr.CtKeySTATE, Register: 1}, masked(u32le(1), u32le(0)), unequal(0, 0, 0, 0), goTo(chainInvalid)},
@@ -124,5 +124,9 @@ func (l *layout) baseChains(*rules) []chain {
 		// A member that is a client of its own service; and this host, from an address that members can't answer.
 		postrouting.rules = append(postrouting.rules, f.sourceIn(f.members, &expr.Masq{}), f.sourceIn(f.vips, &expr.Masq{}))
 	}
-	return []chain{guard, prerouting, output, postrouting}
+	// What prober sends belongs to no connection.
+	probe := chain{name: "probe", kind: "filter", hook: unix.NF_INET_LOCAL_OUT, priority: -300, rules: [][]expr.Any{
+		{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, equal(u32le(probeMark)...), &expr.Notrack{}},
+	}}
+	return []chain{guard, prerouting, output, postrouting, probe}
 }

@@ -29,6 +29,7 @@ type Dataplane struct {
 	metrics *metrics
 	// tables, flows and links are connections to nf_tables, conntrack and rtnetlink.
 	tables, flows, links *nl.Conn
+	probes               *prober
 
 	changed     chan struct{}
 	kick        chan struct{}
@@ -111,7 +112,8 @@ func New(o Options) (*Dataplane, error) {
 				return err
 			}
 		}
-		return nil
+		d.probes, err = newProber()
+		return err
 	})
 	if err != nil {
 		d.release()
@@ -151,6 +153,9 @@ func (d *Dataplane) release() {
 		if c != nil {
 			c.Close()
 		}
+	}
+	if d.probes != nil {
+		d.probes.close()
 	}
 	d.ns.close()
 }

@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
@@ -17,6 +18,8 @@ const (
 	sweepSoon   = 250 * time.Millisecond
 	sweepSeldom = 10 * time.Second
 	rest        = 30
+	// probeAgain is when a member is asked again: it answers no more often than every half second.
+	probeAgain = 600 * time.Millisecond
 	// forgetCut is how long a connection that was cut is remembered, so that both ends learn of it.
 	forgetCut = 5 * time.Second
 )
@@ -25,10 +28,14 @@ const (
 type cutFlow struct {
 	flow flow
 	at   time.Time
+	// again: the member was asked again.
+	again bool
 }
 
 // watch counts connections of who leaves, and ends them in time.
 func (d *Dataplane) watch() {
+	runtime.LockOSThread() // to know how long this thread worked
+	defer runtime.UnlockOSThread()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	pause := sweepSoon
@@ -49,9 +56,9 @@ func (d *Dataplane) watch() {
 			case <-time.After(settle):
 			}
 		}
-		began := time.Now()
-		found := d.sweep(began)
-		took := time.Since(began)
+		began := worked()
+		found := d.sweep(time.Now())
+		took := worked() - began
 		d.metrics.swept(took)
 		switch {
 		case found.changed:
@@ -69,6 +76,15 @@ func (d *Dataplane) watch() {
 		}
 		timer.Reset(wait)
 	}
+}
+
+// worked is how long the calling thread has used a processor.
+func worked() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // found is what a sweep found.
@@ -158,8 +174,8 @@ func (s *sweep) look(f *flow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := f.mark.spread()
-	s.perMark[m]++
 	if f.mark.cut() {
+		s.perMark[m]++
 		if s.whole {
 			s.forget = append(s.forget, f.keep())
 		}
@@ -169,6 +185,7 @@ func (s *sweep) look(f *flow) {
 	if sp == nil || f.over() {
 		return
 	}
+	s.perMark[m]++
 	if f.protocol != unix.IPPROTO_TCP || f.state <= tcpSynSent {
 		// What has no connection to lose goes elsewhere with its next packet.
 		if s.flushes[flush{tag: sp.tag, address: f.member.Addr()}] || s.flushes[flush{mark: m, tag: sp.tag, address: f.member.Addr()}] {
@@ -261,7 +278,10 @@ func (s *sweep) act() {
 		}
 		if err := f.setCut(s.d.flows); err != nil {
 			s.d.log.Warn("connection can't be cut", "client", f.client.String(), "err", err)
+			continue
 		}
+		s.d.probes.probe(f.vip, f.client)
+		s.d.probes.probe(f.back, f.member)
 	}
 	for i := range s.forget {
 		if err := s.forget[i].delete(s.d.flows); err != nil {
@@ -347,11 +367,17 @@ func (s *sweep) forgetCut() {
 	l := &s.d.leaving
 	for _, f := range s.cut {
 		if f.protocol == unix.IPPROTO_TCP {
-			l.cut = append(l.cut, cutFlow{f, s.now})
+			l.cut = append(l.cut, cutFlow{flow: f, at: s.now})
 		}
 	}
 	kept := l.cut[:0]
 	for _, c := range l.cut {
+		if again := c.at.Add(probeAgain); again.After(s.now) {
+			s.found.sooner(again)
+		} else if !c.again {
+			s.d.probes.probe(c.flow.back, c.flow.member)
+			c.again = true
+		}
 		if end := c.at.Add(forgetCut); end.After(s.now) {
 			kept = append(kept, c)
 			s.found.sooner(end)
