@@ -79,6 +79,7 @@ func TestScenarios(t *testing.T) {
 		"anyone":     anyone,
 		"quota":      quota,
 		"moved":      moved,
+		"held":       held,
 		"classless":  classless,
 		"orphaned":   orphaned,
 		"restarted":  restarted,

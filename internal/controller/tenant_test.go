@@ -66,6 +66,10 @@ func tenantLife(h *hub) {
 	h.waitFor(l, "AddressGranted=True")
 	address := h.address(l)
 	h.delete(tn)
+	wait(h, tn, "held", func(t *v1alpha1.Tenant) error {
+		return heldBy(t.Status.Conditions, "LoadBalancers of this Tenant are served on: web.")
+	})
+	h.change(tn, func(client.Object) { tn.Spec.Suspend = true })
 	h.gone(l)
 	wait(h, address, "Releasing", isReleasing)
 	wait(h, tn, "deleting", func(t *v1alpha1.Tenant) error { return condition(t.Status.Conditions, "Ready=False/Deleting") })
@@ -119,6 +123,12 @@ func (h *hub) rights() {
 		{"watch", "cluster.x-k8s.io", "loadbalancers", h.name, "", true},
 		{"patch", "cluster.x-k8s.io", "loadbalancers/status", h.name, "x", false},
 		{"patch", "cluster.x-k8s.io", "loadbalancers", "default", "x", false},
+		{"create", "cluster.x-k8s.io", "loadbalancers", "default", "", false},
+		{"create", "fairlead.dev", "targetgroups", "default", "", false},
+		{"delete", "fairlead.dev", "targetgroups", "default", "x", false},
+		{"create", "coordination.k8s.io", "leases", v1alpha1.SystemNamespace, "", false},
+		{"update", "coordination.k8s.io", "leases", v1alpha1.SystemNamespace, v1alpha1.AgentLease, false},
+		{"create", "fairlead.dev", "proxyreports", h.name, "", false},
 		{"patch", "fairlead.dev", "targetgroups", h.name, "x", true},
 		{"update", "coordination.k8s.io", "leases", h.name, v1alpha1.AgentLease, true},
 		{"update", "coordination.k8s.io", "leases", h.name, "other", false},

@@ -197,7 +197,21 @@ func (w *wiring) addClasses() error {
 			}
 			return out
 		}, presence},
+		watch{&clusterv1.LoadBalancer{}, w.classInDeletion, presence},
 	)
+}
+
+// classInDeletion names a LoadBalancer's class if that is to be deleted: it may have been the last that held it.
+func (w *wiring) classInDeletion(ctx context.Context, o client.Object) []reconcile.Request {
+	l, ok := o.(*clusterv1.LoadBalancer)
+	if !ok || l.Spec.ClassName == "" {
+		return nil
+	}
+	c := &v1alpha1.LoadBalancerClass{}
+	if err := w.mgr.GetClient().Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c); err != nil || c.DeletionTimestamp == nil {
+		return nil
+	}
+	return []reconcile.Request{key("", c.Name)}
 }
 
 func (w *wiring) addPools() error {

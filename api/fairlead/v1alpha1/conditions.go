@@ -10,6 +10,8 @@ const (
 	ConditionHealthy = "Healthy"
 	// ConditionAgentConnected of Tenant: its agent renews its Lease.
 	ConditionAgentConnected = "AgentConnected"
+	// ConditionDeletionHeld of LoadBalancerClass, AddressPool and Tenant: it is to be deleted, and is in use; until that ends all goes on as before.
+	ConditionDeletionHeld = "DeletionHeld"
 	// ConditionHubChanged of Proxy: the hub may not be the one that it was; the proxy is frozen.
 	ConditionHubChanged = "HubChanged"
 )
@@ -20,6 +22,8 @@ const (
 	ReasonNamespaceTaken = "NamespaceTaken"
 	// ReasonRangesOverlap: the pool's ranges overlap those of an older pool; mend one of the two. Nothing new is granted from the overlap.
 	ReasonRangesOverlap = "RangesOverlap"
+	// ReasonInUse: it is in use, so its deletion waits; the message names what holds it, and how to go on.
+	ReasonInUse = "InUse"
 	// ReasonAgentNeverSeen: no agent has come yet; start one with the Tenant's kubeconfig.
 	ReasonAgentNeverSeen = "AgentNeverSeen"
 	// ReasonAgentSilent: the agent has not renewed its Lease; see to the agent. What it made is served on.

@@ -56,6 +56,9 @@ const (
 	AnnotationClusterUID = "fairlead.dev/cluster-uid"
 )
 
+// FinalizerInUse holds the deletion of a LoadBalancerClass or an AddressPool while something uses it.
+const FinalizerInUse = "fairlead.dev/in-use"
+
 // AgentLease is the name of an agent's Lease in its Tenant's namespace.
 const AgentLease = "fairlead-agent"
 

@@ -1,10 +1,13 @@
 // Package class turns a LoadBalancerClass into its condition Accepted: whether
-// anything here serves it, and whether its address pools exist.
+// anything here serves it, and whether its address pools exist. It holds the
+// deletion of a class while LoadBalancers of that class exist, and says so:
+// without the class they would end at once.
 package class
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -29,6 +32,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, class); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	held := ""
+	if class.DeletionTimestamp != nil {
+		users, err := r.users(ctx, class.Name)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if len(users) == 0 {
+			return reconcile.Result{}, kit.LetGo(ctx, r.Client, class, v1alpha1.FinalizerInUse)
+		}
+		held = fmt.Sprintf("LoadBalancers of this class are served on: %s. Delete their Services or give them another class, and the class goes with the last; to end them all at once, take the finalizer %s away.",
+			kit.Some(users), v1alpha1.FinalizerInUse)
+	}
+	if err := kit.Guard(ctx, r.Client, class, v1alpha1.FinalizerInUse); err != nil {
+		return reconcile.Result{}, err
+	}
 	var missing []string
 	for _, name := range class.Spec.AddressPools {
 		switch err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.AddressPool{}); {
@@ -40,10 +58,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	next := class.DeepCopy()
 	meta.SetStatusCondition(&next.Status.Conditions, accepted(class, missing))
+	kit.SayHeld(&next.Status.Conditions, class.Generation, held)
 	if _, err := kit.PatchStatus(ctx, r.Client, class, next); err != nil {
 		return reconcile.Result{}, fmt.Errorf("class %s: %w", class.Name, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// users names the LoadBalancers of a class, sorted.
+func (r *Reconciler) users(ctx context.Context, class string) ([]string, error) {
+	list := &clusterv1.LoadBalancerList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the LoadBalancers of class %s: %w", class, err)
+	}
+	var out []string
+	for i := range list.Items {
+		if l := &list.Items[i]; l.Spec.ClassName == class {
+			out = append(out, l.Namespace+"/"+l.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 func accepted(class *v1alpha1.LoadBalancerClass, missing []string) metav1.Condition {

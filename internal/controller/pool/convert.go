@@ -47,6 +47,8 @@ func Convert(p *v1alpha1.AddressPool) ipam.Pool {
 // unusable is why nothing is granted from such a pool yet; empty: it is.
 func unusable(p *v1alpha1.AddressPool) string {
 	switch {
+	case p.DeletionTimestamp != nil:
+		return "it is being deleted: use another pool."
 	case p.Spec.ProxyHosts != nil:
 		return "proxyHosts is not supported yet: use ranges."
 	case p.Spec.Granularity == v1alpha1.GranularityPort:

@@ -104,6 +104,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	counts := r.Keeper.CountsOf(p.Name)
+	held := ""
+	if p.DeletionTimestamp != nil {
+		if counts.Granted+counts.Releasing == 0 {
+			return reconcile.Result{}, kit.LetGo(ctx, r.Client, p, v1alpha1.FinalizerInUse)
+		}
+		held = fmt.Sprintf("Addresses of this pool are in use (granted: %d, being released: %d). They are served on, and nothing new is granted. Delete the Services that hold them (kubectl get addresses names them), and the pool goes with the last.",
+			counts.Granted, counts.Releasing)
+	}
+	if err := kit.Guard(ctx, r.Client, p, v1alpha1.FinalizerInUse); err != nil {
+		return reconcile.Result{}, err
+	}
 	blocked, err := r.blocked(ctx, p)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -113,6 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	for _, c := range []metav1.Condition{ready(p, counts), degraded(p, blocked)} {
 		meta.SetStatusCondition(&next.Status.Conditions, c)
 	}
+	kit.SayHeld(&next.Status.Conditions, p.Generation, held)
 	wrote, err := kit.PatchStatus(ctx, r.Client, p, next)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("address pool %s: %w", p.Name, err)
@@ -127,6 +139,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func ready(p *v1alpha1.AddressPool, counts ipam.Counts) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: p.Generation}
 	switch why := Convert(p).Unusable; {
+	case p.DeletionTimestamp != nil:
+		c.Reason, c.Message = clusterv1.ReasonDeleting, "The pool is being deleted: it grants nothing new."
 	case why != "":
 		c.Reason, c.Message = clusterv1.ReasonNotSupported, strings.ToUpper(why[:1])+why[1:]
 	case len(counts.Overlaps) > 0:

@@ -8,6 +8,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/kit"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,8 @@ type facts struct {
 	lease  *coordinationv1.Lease
 	silent bool
 	usage  v1alpha1.TenantUsage
+	// holding are the LoadBalancers that hold its deletion.
+	holding []string
 }
 
 func (r *Reconciler) lease(ctx context.Context, t *v1alpha1.Tenant) (*coordinationv1.Lease, error) {
@@ -40,6 +43,11 @@ func (r *Reconciler) lease(ctx context.Context, t *v1alpha1.Tenant) (*coordinati
 func describe(f facts) v1alpha1.TenantStatus {
 	s := *f.tenant.Status.DeepCopy()
 	s.Usage = &f.usage
+	held := ""
+	if len(f.holding) > 0 {
+		held = fmt.Sprintf("LoadBalancers of this Tenant are served on: %s. Delete their Services in its cluster, and the Tenant goes with the last; to end them all at once, set spec.suspend to true.", kit.Some(f.holding))
+	}
+	kit.SayHeld(&s.Conditions, f.tenant.Generation, held)
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: f.tenant.Generation})
 	}
@@ -86,6 +94,7 @@ func describe(f facts) v1alpha1.TenantStatus {
 
 func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {
 	s := *t.Status.DeepCopy()
+	kit.SayHeld(&s.Conditions, t.Generation, "")
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonDeleting, ObservedGeneration: t.Generation,
 		Message: fmt.Sprintf("%d LoadBalancers and %d addresses are still to be released. Where that lasts, the address pools say which proxy holds them up.", loadBalancers, addresses),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,17 +73,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	owned := namespace != nil && namespace.Labels[v1alpha1.LabelTenant] == t.Name
+	f := facts{tenant: t, owned: owned}
 	if t.DeletionTimestamp != nil {
-		return reconcile.Result{}, r.delete(ctx, t, namespace, owned)
-	}
-	if !controllerutil.ContainsFinalizer(t, Finalizer) {
-		old := t.DeepCopy()
-		controllerutil.AddFinalizer(t, Finalizer)
-		if err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
-			return reconcile.Result{}, fmt.Errorf("preparing Tenant %s: %w", t.Name, err)
+		if f.holding, err = r.holding(ctx, t, namespace, owned); err != nil {
+			return reconcile.Result{}, err
+		}
+		if len(f.holding) == 0 {
+			return reconcile.Result{}, r.delete(ctx, t, namespace, owned)
 		}
 	}
-	f := facts{tenant: t, owned: owned}
+	if err := kit.Guard(ctx, r.Client, t, Finalizer); err != nil {
+		return reconcile.Result{}, err
+	}
 	switch {
 	case namespace == nil:
 		made := namespaceOf(t)
@@ -198,6 +200,25 @@ func (r *Reconciler) usage(ctx context.Context, t *v1alpha1.Tenant, f *facts) er
 	return nil
 }
 
+// holding names the LoadBalancers, sorted, that keep a Tenant from being deleted: those that are served, unless it is suspended.
+func (r *Reconciler) holding(ctx context.Context, t *v1alpha1.Tenant, namespace *metav1.PartialObjectMetadata, owned bool) ([]string, error) {
+	if !owned || namespace.DeletionTimestamp != nil || t.Spec.Suspend {
+		return nil, nil
+	}
+	list := &clusterv1.LoadBalancerList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace.Name), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the LoadBalancers of Tenant %s: %w", t.Name, err)
+	}
+	var out []string
+	for i := range list.Items {
+		if l := &list.Items[i]; l.DeletionTimestamp == nil {
+			out = append(out, l.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
 // delete releases everything, then lets the namespace, if it was made for the Tenant, and the Tenant go.
 func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant, namespace *metav1.PartialObjectMetadata, owned bool) error {
 	if !controllerutil.ContainsFinalizer(t, Finalizer) {
@@ -234,11 +255,8 @@ func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant, namespace *
 			return fmt.Errorf("deleting the agent's identity of Tenant %s: %w", t.Name, err)
 		}
 	}
-	old := t.DeepCopy()
-	controllerutil.RemoveFinalizer(t, Finalizer)
-	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, t, patch, client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("letting Tenant %s go: %w", t.Name, err)
+	if err := kit.LetGo(ctx, r.Client, t, Finalizer); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	delete(r.agents, t.UID)
