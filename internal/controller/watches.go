@@ -147,7 +147,7 @@ func namespaces() client.Object {
 func (w *wiring) inNamespace(ctx context.Context, namespace string, match func(*clusterv1.LoadBalancer) bool) []reconcile.Request {
 	list := &clusterv1.LoadBalancerList{}
 	if err := w.mgr.GetClient().List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		w.Logger.Error("loadbalancers can't be listed", "namespace", namespace, "error", err)
+		w.Logger.Error("loadbalancers can't be listed", "namespace", namespace, "err", err)
 		return nil
 	}
 	var out []reconcile.Request
@@ -189,7 +189,7 @@ func (w *wiring) addClasses() error {
 		watch{&v1alpha1.AddressPool{}, func(ctx context.Context, _ client.Object) []reconcile.Request {
 			list := &v1alpha1.LoadBalancerClassList{}
 			if err := w.mgr.GetClient().List(ctx, list); err != nil {
-				w.Logger.Error("classes can't be listed", "error", err)
+				w.Logger.Error("classes can't be listed", "err", err)
 			}
 			var out []reconcile.Request
 			for i := range list.Items {
@@ -240,7 +240,7 @@ func (w *wiring) addTenants() error {
 		return func(ctx context.Context, o client.Object) []reconcile.Request {
 			list := &v1alpha1.TenantList{}
 			if err := w.mgr.GetClient().List(ctx, list, client.MatchingFields{kit.TenantByNamespace: namespace(o)}); err != nil {
-				w.Logger.Error("tenants can't be listed", "namespace", namespace(o), "error", err)
+				w.Logger.Error("tenants can't be listed", "namespace", namespace(o), "err", err)
 			}
 			var out []reconcile.Request
 			for i := range list.Items {
@@ -290,7 +290,7 @@ func (w *wiring) addTargetGroups() error {
 			}
 			list := &v1alpha1.TargetGroupList{}
 			if err := w.mgr.GetClient().List(ctx, list, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
-				w.Logger.Error("targetgroups can't be listed", "namespace", t.NamespaceName(), "error", err)
+				w.Logger.Error("targetgroups can't be listed", "namespace", t.NamespaceName(), "err", err)
 			}
 			for i := range list.Items {
 				later(ctx, &list.Items[i])

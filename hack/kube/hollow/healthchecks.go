@@ -106,7 +106,7 @@ func (h *healthChecks) sync(alive bool) bool {
 		}
 		p, err := h.listen(h.wanted[service], h.serviceHandler(service, h.local[service]))
 		if err != nil {
-			h.log.Error("health check node port not opened", "service", service.String(), "port", h.wanted[service], "error", err)
+			h.log.Error("health check node port not opened", "service", service.String(), "port", h.wanted[service], "err", err)
 			h.changed[service] = true
 			whole = false
 			continue
@@ -119,7 +119,7 @@ func (h *healthChecks) sync(alive bool) bool {
 		mux.HandleFunc("/healthz", h.serveHealthz)
 		p, err := h.listen(healthzPort, mux)
 		if err != nil {
-			h.log.Error("healthz port not opened", "error", err)
+			h.log.Error("healthz port not opened", "err", err)
 			return false
 		}
 		h.healthz = p

@@ -56,7 +56,7 @@ func (n *node) register(ctx context.Context, podCIDRs []string) error {
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || ctx.Err() != nil {
 			return fmt.Errorf("registering node %s: %w", n.spec.Name, err)
 		}
-		n.log.Info("registering node", "error", err)
+		n.log.Info("registering node", "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(200 * time.Millisecond):
@@ -138,7 +138,7 @@ func (n *node) run(ctx context.Context) {
 			continue
 		}
 		if err := n.beat(ctx); err != nil && ctx.Err() == nil {
-			n.log.Info("heartbeat failed", "error", err)
+			n.log.Info("heartbeat failed", "err", err)
 		}
 	}
 }

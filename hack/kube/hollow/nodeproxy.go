@@ -174,7 +174,7 @@ func (p *nodeProxy) sync() bool {
 	for name, plan := range open {
 		port, err := openNodePort(name.Protocol, netip.AddrPortFrom(p.address, plan.number), p.pods)
 		if err != nil {
-			p.log.Error("node port not opened", "service", name.String(), "protocol", name.Protocol, "port", plan.number, "error", err)
+			p.log.Error("node port not opened", "service", name.String(), "protocol", name.Protocol, "port", plan.number, "err", err)
 			p.touched[name] = true
 			whole = false
 			continue

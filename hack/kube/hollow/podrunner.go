@@ -90,7 +90,7 @@ func (r *podRunner) setAlive(node string, alive bool) {
 	}
 	all, err := r.lister.List(labels.Everything())
 	if err != nil {
-		r.log.Error("listing pods", "error", err)
+		r.log.Error("listing pods", "err", err)
 		return
 	}
 	for _, p := range all {
@@ -129,7 +129,7 @@ func (r *podRunner) work(ctx context.Context) {
 			return
 		}
 		if err := r.reconcile(ctx, key); err != nil && ctx.Err() == nil {
-			r.log.Info("pod", "pod", key.String(), "error", err)
+			r.log.Info("pod", "pod", key.String(), "err", err)
 			r.queue.AddRateLimited(key)
 		} else {
 			r.queue.Forget(key)

@@ -233,7 +233,7 @@ func (f *Fleet) SetLease(l *coordinationv1.Lease) {
 	if s := l.Annotations[v1alpha1.AnnotationThrough]; s != "" {
 		var t v1alpha1.Through
 		if err := json.Unmarshal([]byte(s), &t); err != nil {
-			f.log.Warn("a proxy's lease repeats no readable through", "proxy", l.Name, "error", err)
+			f.log.Warn("a proxy's lease repeats no readable through", "proxy", l.Name, "err", err)
 		} else {
 			word.through = proof.ParseThrough(t)
 		}

@@ -165,7 +165,7 @@ func (f *Fleet) watchSilence(ctx context.Context) {
 				f.DeleteLease(name)
 			case err != nil:
 				// Nobody could have been seen: each gets another chance once the API server is back.
-				f.log.Info("a silent proxy's lease can't be read, it counts as live meanwhile", "proxy", name, "error", err)
+				f.log.Info("a silent proxy's lease can't be read, it counts as live meanwhile", "proxy", name, "err", err)
 				f.postpone(name)
 			default:
 				f.SetLease(l)

@@ -27,7 +27,7 @@ func (k *Keeper) observe(a *v1alpha1.Address) {
 	}
 	version, err := proof.ParseVersion(a.ResourceVersion)
 	if err != nil {
-		k.Logger.Error("an address has a resource version that is no number", "address", a.Name, "error", err)
+		k.Logger.Error("an address has a resource version that is no number", "address", a.Name, "err", err)
 		return
 	}
 	old := k.objects[a.Name]
@@ -48,7 +48,7 @@ func (k *Keeper) observe(a *v1alpha1.Address) {
 func (k *Keeper) adopt(a *v1alpha1.Address) {
 	e, err := toEntry(a)
 	if err != nil {
-		k.Logger.Error("an address can't be read", "address", a.Name, "error", err)
+		k.Logger.Error("an address can't be read", "address", a.Name, "err", err)
 		return
 	}
 	before, had := k.ledger.Get(a.Name)
