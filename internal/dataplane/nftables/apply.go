@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
@@ -56,9 +57,17 @@ func (d *Dataplane) begin() error {
 	if err := d.readAssigned(); err != nil {
 		return err
 	}
+	id, err := generation(d.tables)
+	if err != nil {
+		return err
+	}
+	d.guarded = guarded{generation: id, read: time.Now()}
+	if d.guarded.handle, err = d.layout.handle(d.tables); err != nil {
+		return err
+	}
 	d.leaving.whole = true
 	d.begun = true
-	d.watching.Go(d.watch)
+	d.watchOnce.Do(func() { d.watching.Go(d.watch) })
 	return nil
 }
 
@@ -144,7 +153,7 @@ func (d *Dataplane) Apply(ctx context.Context, next *lb.Program, changes lb.Chan
 		d.stale = true
 		return dataplane.Outcome{}, err
 	}
-	d.stale = false
+	d.stale, d.program = false, next
 	d.leave(&changes, gone)
 	d.assign()
 	out := dataplane.Outcome{How: dataplane.None, Refused: d.problems()}
@@ -181,7 +190,7 @@ func (d *Dataplane) commitAll(next *lb.Program) (departed, error) {
 		if c.empty() {
 			return d.committed(), nil
 		}
-		err := c.commit(d.tables)
+		err := d.commit(c)
 		if err == nil {
 			return d.committed(), nil
 		}

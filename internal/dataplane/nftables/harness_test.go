@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -378,4 +380,48 @@ func (b *programmer) done() *lb.Program {
 	}
 	sortListeners(b.p.Listeners)
 	return b.p
+}
+
+// load has nft take rules.
+func (w *world) load(rules string) {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "rules.nft")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.run(w.host, "nft", "-f", file)
+}
+
+// output is what a command wrote so far.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// background starts a command that ends with the test.
+func (w *world) background(ns *netns.Namespace, name string, args ...string) *output {
+	w.t.Helper()
+	out := &output{}
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := ns.Start(cmd); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return out
 }

@@ -36,6 +36,7 @@ type Dataplane struct {
 	observation atomic.Pointer[dataplane.Observation]
 	done        chan struct{}
 	watching    sync.WaitGroup
+	watchOnce   sync.Once
 
 	// mu is held by Apply and for moments by what watches connections.
 	mu     sync.Mutex
@@ -45,6 +46,9 @@ type Dataplane struct {
 	// missing: the table is to be made, instead of another one with replace.
 	missing, replace bool
 
+	// program is what was applied last.
+	program   *lb.Program
+	guarded   guarded
 	health    lb.Health
 	groups    map[groupKey]*group
 	spreads   map[spreadKey]*spread
@@ -173,10 +177,13 @@ func (d *Dataplane) Purge() error {
 		return err
 	}
 	if r.exists {
-		if err := d.tables.Do(nl.Tables<<8|unix.NFT_MSG_DELTABLE, 0, nl.Head(unix.NFPROTO_INET, 0), tableAttrs(d.layout.table)); err != nil {
+		b := &nl.Batch{}
+		b.Add(unix.NFT_MSG_DELTABLE, 0, unix.NFPROTO_INET, tableAttrs(d.layout.table))
+		if err := d.tables.Commit(b); err != nil {
 			return fmt.Errorf("deleting table inet %s: %w", d.layout.table, err)
 		}
 	}
+	d.program = nil
 	d.begun = false
 	return d.unassignAll()
 }

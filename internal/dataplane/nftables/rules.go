@@ -8,6 +8,7 @@ import (
 
 // Attributes and constants of nf_tables that x/sys does not have.
 const (
+	nftaTableHandle     = 4
 	nftaTableUserdata   = 6
 	nftaSetUserdata     = 13
 	nftaSetExpr         = 17

@@ -38,6 +38,8 @@ func (d *Dataplane) watch() {
 	defer runtime.UnlockOSThread()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	pause := sweepSoon
 	for {
 		kicked := false
@@ -46,6 +48,9 @@ func (d *Dataplane) watch() {
 			return
 		case <-d.kick:
 			kicked = true
+		case now := <-look.C:
+			d.lookAround(now)
+			continue
 		case <-timer.C:
 		}
 		if kicked {
@@ -396,7 +401,7 @@ func (d *Dataplane) tidy() {
 	if d.stale || len(d.dirty.spreads)+len(d.dirty.vips) == 0 {
 		return
 	}
-	if err := d.change().commit(d.tables); err != nil { // The next Apply looks why.
+	if err := d.commit(d.change()); err != nil { // The next Apply looks why.
 		d.log.Warn("table can't be tidied", "err", err)
 		d.stale = true
 		return

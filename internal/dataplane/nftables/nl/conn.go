@@ -162,6 +162,28 @@ func (c *Conn) Do(kind, flags uint16, head []byte, attrs Attrs) error {
 	})
 }
 
+// Get asks for one thing and calls each with it.
+func (c *Conn) Get(kind uint16, head []byte, attrs Attrs, headLen int, each func(head []byte, attrs Attrs)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seq, err := c.request(kind, 0, head, attrs)
+	if err != nil {
+		return err
+	}
+	return c.receive(func(m message) (bool, error) {
+		switch {
+		case m.seq != seq:
+			return false, nil
+		case m.kind == unix.NLMSG_ERROR:
+			return true, errnoOf(m.body)
+		case len(m.body) < headLen:
+			return true, errors.New("the kernel's answer is malformed")
+		}
+		each(m.body[:headLen], Attrs(m.body[headLen:]))
+		return true, nil
+	})
+}
+
 // Dump asks for a list and calls each with every entry: its head, of headLen bytes, and its attributes, which are
 // valid until each returns. What each returns as an error is returned once the dump has ended.
 func (c *Conn) Dump(kind uint16, head []byte, attrs Attrs, headLen int, each func(head []byte, attrs Attrs) error) error {
