@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,11 +71,11 @@ func (p *helper) call(ctx context.Context, op string, params, result any) error 
 		return err
 	}
 	if err := p.ask.Encode(question{op, raw}); err != nil {
-		return fmt.Errorf("asking %s: %w", p.name, errors.Join(context.Cause(ctx), err))
+		return fmt.Errorf("asking %s: %w", p.name, cmp.Or(context.Cause(ctx), err))
 	}
 	var a answer
 	if err := p.answers.Decode(&a); err != nil {
-		return fmt.Errorf("%s of %s: no answer: %w", op, p.name, errors.Join(context.Cause(ctx), err))
+		return fmt.Errorf("%s of %s: no answer: %w", op, p.name, cmp.Or(context.Cause(ctx), err))
 	}
 	if a.Error != "" {
 		return fmt.Errorf("%s of %s: %s", op, p.name, a.Error)

@@ -38,7 +38,6 @@ type options struct {
 // bench is one run.
 type bench struct {
 	options
-	dir     string
 	cpus    []int
 	traffic map[string]rounds
 	changes []*changeCase
@@ -102,10 +101,6 @@ func run(ctx context.Context, o options) (err error) {
 	if b.cpus, err = twoProcessors(); err != nil {
 		return err
 	}
-	if b.dir, err = os.MkdirTemp("", "fairlead-bench-"); err != nil {
-		return err
-	}
-	defer os.RemoveAll(b.dir)
 	began := time.Now()
 	for _, part := range []struct {
 		name, doing string

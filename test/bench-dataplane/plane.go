@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/internal/dataplane/builtin"
 	"fairlead.dev/fairlead/internal/dataplane/nftables"
 	"fairlead.dev/fairlead/internal/lb"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,11 +32,12 @@ const (
 // newDataplane makes one of ours as internal/app does.
 func newDataplane(name string) (dataplane.Dataplane, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	metrics := prometheus.NewRegistry()
 	switch name {
 	case ours:
-		return nftables.New(nftables.Options{Logger: log})
+		return nftables.New(nftables.Options{Logger: log, Registerer: metrics})
 	case inGo:
-		return builtin.New(builtin.Options{Logger: log}), nil
+		return builtin.New(builtin.Options{Logger: log, Registerer: metrics}), nil
 	}
 	return nil, fmt.Errorf("no such data plane: %s", name)
 }

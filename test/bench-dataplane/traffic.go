@@ -198,12 +198,8 @@ func (t *traffic) haproxy(ctx context.Context, lb *balancer, members []netip.Add
 	for i, m := range members {
 		fmt.Fprintf(&c, "  server m%d %s:%d\n", i, m, httpPort)
 	}
-	file := filepath.Join(t.dir, "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(c.String()), 0o644); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("haproxy", "-db", "-f", file)
-	cmd.Stderr = os.Stderr
+	cmd := exec.Command("haproxy", "-db", "-f", "/dev/stdin")
+	cmd.Stdin, cmd.Stderr = strings.NewReader(c.String()), os.Stderr
 	if err := lb.spawn(cmd); err != nil {
 		return nil, err
 	}
