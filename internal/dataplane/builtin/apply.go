@@ -62,6 +62,7 @@ func (d *Dataplane) Apply(ctx context.Context, next *lb.Program, changes lb.Chan
 		}
 	}
 	d.forgetGroups()
+	d.assigned.settle()
 	return d.outcome(changes, opened), nil
 }
 
@@ -175,6 +176,7 @@ func (d *Dataplane) setFrontend(next *lb.Frontend) {
 		d.leaving.serve(next.ID)
 	case old.config.Load().pool == p:
 		old.config.Store(&frontendConfig{next, p})
+		d.assign(old)
 	default:
 		d.replace(old, next, p)
 	}
@@ -188,6 +190,7 @@ func (d *Dataplane) replace(old *frontend, next *lb.Frontend, p *pool) {
 		delete(was.frontends, old)
 		p.frontends[old] = struct{}{}
 		old.config.Store(&frontendConfig{next, p})
+		d.assign(old)
 		return
 	}
 	f := d.newFrontend(next, p)
@@ -253,13 +256,23 @@ func (d *Dataplane) applyListeners(changes []lb.ListenerChange) (opened int) {
 		if f == nil {
 			continue
 		}
-		err := d.open(l)
+		var p lb.Problem
+		var err error
+		if f.config.Load().Assign {
+			if err = d.assigned.ensure(d.o.bindAddress(f.id.Address)); err != nil {
+				p = d.o.assignProblem(f.id, err)
+			}
+		}
+		if err == nil {
+			if err = d.open(l); err != nil {
+				p = d.o.bindProblem(f.id, err)
+			}
+		}
 		if err == nil {
 			delete(d.unbound, l)
 			opened++
 			continue
 		}
-		p := d.o.bindProblem(f.id, err)
 		if d.unbound[l] != p {
 			d.log.Info("frontend refused", "tenant", f.id.Tenant, "loadbalancer", f.id.LoadBalancer, "socket", l.socket.String(), "reason", p.Reason, "err", err)
 		}

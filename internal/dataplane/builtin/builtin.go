@@ -24,6 +24,7 @@ type Dataplane struct {
 	metrics   *metrics
 	penalties penalties
 	leaving   *leaving
+	assigned  *assigned
 	buffers   sync.Pool
 	datagrams sync.Pool
 	// flows counts those of UDP.
@@ -68,6 +69,7 @@ func New(o Options) *Dataplane {
 		metrics:   newMetrics(o.Registerer),
 		penalties: newPenalties(),
 		leaving:   newLeaving(),
+		assigned:  newAssigned(o.Logger),
 		buffers:   sync.Pool{New: func() any { return new([bufferSize]byte) }},
 		datagrams: sync.Pool{New: func() any { return new([datagramSize]byte) }},
 		inherited: map[bound]int{},
@@ -87,15 +89,24 @@ func New(o Options) *Dataplane {
 // Name implements dataplane.Dataplane.
 func (*Dataplane) Name() string { return Name }
 
-// Recover finds nothing running: this data plane lives and dies with its process.
-func (*Dataplane) Recover(_ context.Context, lastGood *lb.Program) (dataplane.Drift, error) {
-	var d dataplane.Drift
-	if lastGood != nil {
-		for _, l := range lastGood.Listeners {
-			d.Missing += len(l.Frontends)
+// Recover finds nothing running, since this data plane lives and dies with its process, but for addresses that a
+// process before it put on this host.
+func (d *Dataplane) Recover(_ context.Context, lastGood *lb.Program) (dataplane.Drift, error) {
+	var drift dataplane.Drift
+	if lastGood == nil {
+		return drift, nil
+	}
+	for _, l := range lastGood.Listeners {
+		drift.Missing += len(l.Frontends)
+	}
+	for _, t := range lastGood.Tenants {
+		for _, f := range t.Frontends {
+			if f.Assign {
+				d.assigned.remember(d.o.bindAddress(f.ID.Address))
+			}
 		}
 	}
-	return d, nil
+	return drift, nil
 }
 
 // Changed implements dataplane.Dataplane.

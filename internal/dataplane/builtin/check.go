@@ -25,16 +25,11 @@ func (*Dataplane) Check(s *lb.Snapshot) []lb.Problem {
 			out = append(out, problem(f.ID, field, reasonNotSupported, message))
 			continue
 		}
-		without := func(field, message string) {
-			p := problem(f.ID, field, reasonNotSupported, message)
-			p.Effect = lb.ServedWithout
-			out = append(out, p)
-		}
 		if p != nil && p.KeepClient {
-			without("spec.proxy.clientAddress", "data plane builtin shows members its own address; set proxyProtocol if they must know the client's, or use a class with data plane nftables")
-		}
-		if f.Assign {
-			without("spec.proxy.assignAddresses", "data plane builtin puts no address on its host; add it there by other means, or use a class with data plane nftables")
+			without := problem(f.ID, "spec.proxy.clientAddress", reasonNotSupported,
+				"data plane builtin shows members its own address; set proxyProtocol if they must know the client's, or use a class with data plane nftables")
+			without.Effect = lb.ServedWithout
+			out = append(out, without)
 		}
 	}
 	return out

@@ -18,10 +18,15 @@ type frontend struct {
 	metrics *loadBalancerMetrics
 	open    atomic.Int64
 
+	// release lets go of its address on this host.
+	release func()
+
 	mu      sync.Mutex
 	retired bool
-	held    ties
-	timer   *time.Timer
+	// assigned: it holds its address on this host.
+	assigned bool
+	held     ties
+	timer    *time.Timer
 }
 
 type frontendConfig struct {
@@ -50,6 +55,8 @@ func (d *Dataplane) newFrontend(f *lb.Frontend, p *pool) *frontend {
 	}
 	n.config.Store(&frontendConfig{f, p})
 	p.frontends[n] = struct{}{}
+	n.release = func() { d.assigned.release(d.o.bindAddress(n.id.Address)) }
+	d.assign(n)
 	return n
 }
 
@@ -105,6 +112,10 @@ func (f *frontend) end() {
 	}
 	f.leaving.dropFrontend(f)
 	f.metrics.release()
+	if f.assigned {
+		f.assigned = false
+		f.release()
+	}
 }
 
 func (f *frontend) cutAll() {

@@ -118,6 +118,7 @@ func (d *Dataplane) Yield() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.yielded = true
+	d.assigned.yield()
 	for s, l := range d.listeners {
 		l.close() // Its frontend stays: clients that were accepted a moment ago look for it.
 		if l.udp != nil {

@@ -97,6 +97,7 @@ func TestHandOverLosesNothing(t *testing.T) {
 	if d.lost.Load() > 0 || d.moved.Load() > 0 {
 		t.Errorf("of %d datagrams %d were lost, and %d flows moved", d.asked.Load(), d.lost.Load(), d.moved.Load())
 	}
+	held.SetDeadline(time.Now().Add(patience))
 	if err := held.echoes(); err != nil {
 		t.Errorf("connection from before the first hand-over: %v", err)
 	}

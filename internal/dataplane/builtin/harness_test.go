@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/lb"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	before := runtime.NumGoroutine()

@@ -1,0 +1,6 @@
+// Package hostaddr puts addresses on this host's loopback interface and takes
+// them away again. The kernel keeps beside each who put it (IFA_PROTO, as `ip
+// address` prints it), so that an address of somebody else is left alone, and one
+// that a former process left behind is known again. It needs CAP_NET_ADMIN to
+// change anything, and nothing to look.
+package hostaddr
