@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/health"
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proxy"
+	"fairlead.dev/fairlead/internal/resolve"
 	"fairlead.dev/fairlead/internal/version"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -62,6 +64,8 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	checker := health.New(health.Options{Logger: log, Registerer: registry})
 	defer checker.Close()
+	names := resolve.New(resolve.Options{Logger: log, Registerer: registry, File: o.namesFile()})
+	defer names.Close()
 	dp, err := newDataplane(o.Dataplane, DataplaneOptions{
 		Logger: log, Registerer: registry, BindAs: o.BindAs, ConnectAttempts: o.ConnectAttempts, Suspect: checker.Suspect,
 	})
@@ -74,9 +78,12 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	p = proxy.New(proxy.Options{
 		Name: o.Name, Pool: o.Pool, Zone: o.Zone, Addresses: o.Addresses, Version: version.String(),
 		Hub: hub, Source: hub,
-		NewBuilder: func() proxy.Builder { return build.New(build.Options{ProxyPool: o.Pool, Check: dp.Check}) },
-		Dataplane:  dp,
-		Checker:    checker,
+		NewBuilder: func() proxy.Builder {
+			return build.New(build.Options{ProxyPool: o.Pool, Zone: o.Zone, Check: dp.Check})
+		},
+		Dataplane: dp,
+		Checker:   checker,
+		Names:     names,
 		Explain: func(probe lb.Probe) string {
 			if d, ok := checker.Detail(probe); ok && d.Err != nil {
 				return d.Err.Error()
@@ -96,6 +103,14 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 		Logger:     log, Metrics: proxy.NewMetrics(registry),
 	})
 	return p.Run(ctx)
+}
+
+// namesFile is where the addresses of names are remembered: a name server may be away when this process starts.
+func (o *ProxyOptions) namesFile() string {
+	if o.StateDir == "" {
+		return ""
+	}
+	return filepath.Join(o.StateDir, o.Name+".names")
 }
 
 // check judges what is not judged where it is used. The name is that of an object, and of a file.

@@ -31,6 +31,9 @@ func (b *Builder) Names() []string {
 func (b *Builder) SetNames(names map[string][]netip.Addr) {
 	old := b.names
 	b.names = names
+	if maps.EqualFunc(old, names, slices.Equal[[]netip.Addr]) {
+		return
+	}
 	for _, n := range b.namespaces {
 		for name, g := range maps.Clone(n.named) {
 			if slices.ContainsFunc(g.names, func(x string) bool { return !slices.Equal(old[x], names[x]) }) &&

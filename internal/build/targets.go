@@ -141,7 +141,7 @@ func readTargetGroup(g *v1alpha1.TargetGroup, r reach, names map[string][]netip.
 			out.names = append(out.names, name)
 			known := names[name]
 			addresses = f.allowedOf(i, t, name, known, r)
-			if len(addresses) == 0 {
+			if len(addresses) == 0 && !m.Draining {
 				a := lb.Absent{TargetGroup: g.Name, GroupUID: string(g.UID), UID: m.UID, Target: m.Name, Name: name, Outside: len(known)}
 				out.absent = append(out.absent, a)
 			}

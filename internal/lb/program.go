@@ -282,7 +282,7 @@ type Snapshot struct {
 	// Refused is what this proxy doesn't serve, or serves in its last good form only, for reasons of its
 	// own; nobody else can know: it must be reported. Sorted like Problems.
 	Refused []Problem
-	// Absent targets, sorted by group, then UID; each that stands in a Group would be a member. It must be reported, too.
+	// Absent targets that would be members and are not draining, sorted by group, then UID. They must be reported, too.
 	Absent []Absent
 }
 

@@ -49,7 +49,7 @@ func BenchmarkOneMore(b *testing.B) {
 		lb, a := loadBalancer("shop", fmt.Sprintf("web-%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))
 		set(lb, a)
 	}
-	x := newExceptions(nil)
+	x := newExceptions(nil, nil)
 	turn := func() {
 		l.turn(context.Background())
 		if p := box.take(); p != nil {

@@ -90,7 +90,9 @@ func drains(ms []v1alpha1.ReportedMember) []v1alpha1.ReportedMember {
 // It remembers the health of namespaces in which nothing changed. One
 // goroutine uses it.
 type exceptions struct {
-	explain   func(lb.Probe) string
+	explain func(lb.Probe) string
+	// names; nil: none is looked up.
+	names     Names
 	tenants   map[lb.TenantID]*tenantHealth
 	unchecked map[lb.Probe]time.Time
 }
@@ -100,8 +102,8 @@ type tenantHealth struct {
 	entries  []v1alpha1.ReportedMember
 }
 
-func newExceptions(explain func(lb.Probe) string) *exceptions {
-	return &exceptions{explain: explain, tenants: map[lb.TenantID]*tenantHealth{}, unchecked: map[lb.Probe]time.Time{}}
+func newExceptions(explain func(lb.Probe) string, names Names) *exceptions {
+	return &exceptions{explain: explain, names: names, tenants: map[lb.TenantID]*tenantHealth{}, unchecked: map[lb.Probe]time.Time{}}
 }
 
 // of is what s has to say at a time. healthChanged: verdicts may differ from
@@ -183,8 +185,8 @@ func refused(s *served, in func(string) *content) {
 	}
 }
 
-// draining names each target that is to be drained: Draining while
-// connections are open, else Gone. Addresses that it no longer has count too.
+// draining names each target that is to be drained: Draining while connections
+// are open to any of its addresses, else Gone. Those that it no longer has count too.
 func draining(s *served, in func(string) *content) {
 	for _, tg := range s.Draining {
 		open := s.Observation.Draining[lb.TenantID(tg.Namespace)]
@@ -196,24 +198,24 @@ func draining(s *served, in func(string) *content) {
 				TargetGroup: tg.Name, GroupUID: string(tg.UID), Target: t.Name, TargetUID: t.UID,
 			}
 			c := in(tg.Namespace)
-			add := func(address string, n int64) {
+			add := func(address string, state v1alpha1.ReportedState, n int64) {
 				m := base
-				m.Address, m.State, m.OpenConnections = address, v1alpha1.ReportedGone, n
-				if n > 0 {
-					m.State = v1alpha1.ReportedDraining
-				}
+				m.Address, m.State, m.OpenConnections = address, state, n
 				c.Members = append(c.Members, m)
 			}
 			own := t.ServedAddress()
-			listed := false
+			listed, any := false, false
 			for k, n := range open {
 				if k.UID == t.UID {
-					add(k.Address.String(), n)
-					listed = listed || k.Address.String() == own
+					add(k.Address.String(), v1alpha1.ReportedDraining, n)
+					listed, any = listed || k.Address.String() == own, true
 				}
 			}
-			if !listed {
-				add(own, 0)
+			switch {
+			case !any:
+				add(own, v1alpha1.ReportedGone, 0)
+			case !listed: // By it alone it is asked whether the target is gone.
+				add(own, v1alpha1.ReportedDraining, 0)
 			}
 		}
 	}
@@ -326,12 +328,38 @@ func (x *exceptions) tenant(t *lb.Snapshot, verdicts lb.Health, now time.Time, s
 			out = append(out, e)
 		}
 	}
+	out = append(out, x.absent(t)...)
 	slices.SortFunc(out, func(a, b v1alpha1.ReportedMember) int {
 		return cmp.Or(cmp.Compare(a.TargetUID, b.TargetUID), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Check, b.Check), cmp.Compare(a.GroupUID, b.GroupUID))
 	})
 	out = slices.Compact(out)
 	if len(out) > maxEntries/2 {
 		out = fold(out)
+	}
+	return out
+}
+
+// absent names targets that stand for no address. What was not looked up yet is no exception.
+func (x *exceptions) absent(t *lb.Snapshot) []v1alpha1.ReportedMember {
+	var out []v1alpha1.ReportedMember
+	for _, a := range t.Absent {
+		message := ""
+		switch {
+		case a.Outside > 0:
+			message = "none of its addresses lies in the Tenant's target ranges: the hub's operator adds their range to spec.targetCIDRs"
+		case x.names == nil:
+			message = "this proxy looks up no names"
+		default:
+			err := x.names.Err(a.Name)
+			if err == nil {
+				continue
+			}
+			message = err.Error()
+		}
+		out = append(out, v1alpha1.ReportedMember{
+			TargetGroup: a.TargetGroup, GroupUID: a.GroupUID, Target: a.Target, TargetUID: a.UID,
+			Address: a.Name, Check: "DNS", State: v1alpha1.ReportedUnhealthy, Message: cut(message, 1024),
+		})
 	}
 	return out
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -151,12 +153,46 @@ func (c *fakeChecker) find(v lb.Verdict) {
 	}
 }
 
+// fakeNames stand for what the test says.
+type fakeNames struct {
+	mu        sync.Mutex
+	wanted    []string
+	addresses map[string][]netip.Addr
+	errs      map[string]error
+	changed   chan struct{}
+}
+
+func (n *fakeNames) SetNames(names []string) { n.mu.Lock(); defer n.mu.Unlock(); n.wanted = names }
+func (n *fakeNames) Addresses() map[string][]netip.Addr {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addresses
+}
+func (n *fakeNames) Changed() <-chan struct{} { return n.changed }
+func (n *fakeNames) Err(name string) error    { n.mu.Lock(); defer n.mu.Unlock(); return n.errs[name] }
+
+// stand lets a name stand for these addresses, or fail.
+func (n *fakeNames) stand(name string, err error, addresses ...string) {
+	n.mu.Lock()
+	n.addresses, n.errs = maps.Clone(n.addresses), maps.Clone(n.errs)
+	n.addresses[name], n.errs[name] = nil, err
+	for _, a := range addresses {
+		n.addresses[name] = append(n.addresses[name], netip.MustParseAddr(a))
+	}
+	n.mu.Unlock()
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
 // world is a proxy over fakes; the test plays the watches.
 type world struct {
 	t       *testing.T
 	hub     *fakeHub
 	dp      *fakeDataplane
 	checker *fakeChecker
+	names   *fakeNames
 	journal *journal
 	proxy   *Proxy
 	stop    func()
@@ -182,6 +218,7 @@ func unstarted(t *testing.T) *world {
 		t: t, journal: j, hub: newFakeHub(j), version: 100,
 		dp:      &fakeDataplane{t: t, refuse: map[lb.Socket]string{}, changed: make(chan struct{}, 1), journal: j},
 		checker: &fakeChecker{changed: make(chan struct{}, 1)},
+		names:   &fakeNames{addresses: map[string][]netip.Addr{}, errs: map[string]error{}, changed: make(chan struct{}, 1)},
 	}
 }
 
@@ -189,7 +226,7 @@ func (w *world) start(stateDir string) {
 	o := Options{
 		Name: "edge-1", Pool: "edge", Version: "test", Hub: w.hub, Source: fakeSource{},
 		NewBuilder: func() Builder { return build.New(build.Options{ProxyPool: "edge", Check: w.dp.Check}) },
-		Dataplane:  w.dp, Checker: w.checker, StateDir: stateDir, ShutdownTimeout: time.Second,
+		Dataplane:  w.dp, Checker: w.checker, Names: w.names, StateDir: stateDir, ShutdownTimeout: time.Second,
 		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 	}
 	w.proxy = New(o)

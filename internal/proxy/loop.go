@@ -36,7 +36,11 @@ type loop struct {
 	builder Builder
 	watched *watched
 	probes  probes
-	filed   *lb.Program
+	// filing made filed, of the last-good file; nil: there is none, or it is not needed any more.
+	filing Builder
+	filed  *lb.Program
+	// wanted are the names that are followed.
+	wanted []string
 
 	// fromHub: the first view was complete once; it stays so.
 	fromHub bool
@@ -80,9 +84,31 @@ func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready
 				b.Set(obj)
 			}
 		}
-		l.filed = b.Program()
+		l.filing, l.filed = b, l.program(b)
 	}
 	return l
+}
+
+// program builds, with what is known of the names that it takes.
+func (l *loop) program(b Builder) *lb.Program {
+	p := b.Program()
+	if l.o.Names == nil {
+		return p
+	}
+	if names := b.Names(); !slices.Equal(names, l.wanted) {
+		l.wanted = names
+		l.o.Names.SetNames(names)
+	}
+	b.SetNames(l.o.Names.Addresses())
+	return b.Program()
+}
+
+// renamed takes in that names stand for something else, or can't be looked up.
+func (l *loop) renamed() {
+	l.built, l.healthDirty = nil, true
+	if !l.fromHub && l.filed != nil {
+		l.filed = l.program(l.filing)
+	}
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -95,6 +121,10 @@ func (l *loop) run(ctx context.Context) error {
 	defer late.Stop()
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
+	var names <-chan struct{}
+	if l.o.Names != nil {
+		names = l.o.Names.Changed()
+	}
 	if l.late {
 		l.turn(ctx)
 	}
@@ -113,6 +143,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.healthDirty = true
 		case <-l.o.Dataplane.Changed():
 			l.observeDirty = true
+		case <-names:
+			l.renamed()
 		case <-late.C:
 			l.late = true
 		case <-again.C:
@@ -213,7 +245,7 @@ func (l *loop) takeIn() {
 	}
 	l.versions = d.Versions
 	if !l.fromHub && d.Complete && l.own.state().Known {
-		l.fromHub = true
+		l.fromHub, l.filing = true, nil
 		l.log.Info("first view of the hub is complete")
 	}
 }
@@ -242,7 +274,7 @@ func (l *loop) choose(own ownState) *lb.Program {
 	}
 	if l.built == nil {
 		began := time.Now()
-		l.built = l.builder.Program()
+		l.built = l.program(l.builder)
 		l.o.Metrics.built(time.Since(began))
 	}
 	return l.built

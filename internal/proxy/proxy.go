@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,22 @@ type Builder interface {
 	SetLastGood(*lb.Program)
 	// Program is built from everything that was set; its Health is nil. Same pointer: nothing changed.
 	Program() *lb.Program
+	// Names are the names of targets that Program needs the addresses of, sorted.
+	Names() []string
+	// SetNames takes what names stand for; what is missing stands for nothing that is known.
+	SetNames(map[string][]netip.Addr)
+}
+
+// Names follows names of targets. (*resolve.Resolver)
+type Names interface {
+	// SetNames says which names to follow.
+	SetNames([]string)
+	// Addresses is an immutable snapshot of what they stand for.
+	Addresses() map[string][]netip.Addr
+	// Changed receives a value when Addresses or Err has something new to say.
+	Changed() <-chan struct{}
+	// Err is why the last lookup of a name failed; nil if it didn't.
+	Err(name string) error
 }
 
 // Checker asks members whether they can take connections.
@@ -35,7 +52,7 @@ type Checker interface {
 	Changed() <-chan struct{}
 }
 
-// Options of a Proxy. All but Zone, Addresses, StateDir and Explain are needed.
+// Options of a Proxy. All but Zone, Addresses, Names, StateDir and Explain are needed.
 type Options struct {
 	// Name of the Proxy object, unique among all proxies of the hub.
 	Name string
@@ -52,6 +69,8 @@ type Options struct {
 	NewBuilder func() Builder
 	Dataplane  dataplane.Dataplane
 	Checker    Checker
+	// Names; nil: targets that have a name alone get no traffic.
+	Names Names
 	// Explain says why a probe fails, in words for people; "" where it doesn't know.
 	Explain func(lb.Probe) string
 

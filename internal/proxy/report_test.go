@@ -247,7 +247,7 @@ func TestANewBootDeletesReportsOfOlderOnes(t *testing.T) {
 }
 
 func TestManyFailuresOfOneTargetAreOneLine(t *testing.T) {
-	x := newExceptions(func(lb.Probe) string { return "connection refused" })
+	x := newExceptions(func(lb.Probe) string { return "connection refused" }, nil)
 	snapshot := &lb.Snapshot{Pools: map[lb.PoolID]*lb.Pool{}, Groups: map[lb.GroupID]*lb.Group{"g": {ID: "g", Members: []lb.Member{
 		{UID: "u1", Name: "n1", TargetGroup: "nodes-0", GroupUID: "g1", Address: netip.MustParseAddr("10.0.0.1")},
 		{UID: "u2", Name: "n2", TargetGroup: "nodes-0", GroupUID: "g1", Address: netip.MustParseAddr("10.0.0.2")},

@@ -76,7 +76,7 @@ func newReports(o Options, boot string) reports {
 	return reports{
 		name: o.Name, boot: boot, have: map[string]*report{}, held: map[string]*hold{}, heard: map[string]heard{},
 		flying: map[string]*task{}, landed: newLanding(), missed: map[string]int{}, gates: [2]chan struct{}{make(chan struct{}, writersAtOnce), make(chan struct{}, writersAtOnce)},
-		exceptions: newExceptions(o.Explain), reread: true,
+		exceptions: newExceptions(o.Explain, o.Names), reread: true,
 	}
 }
 

@@ -42,6 +42,8 @@ type Options struct {
 	Timeout time.Duration
 	// Concurrency bounds the lookups in flight.
 	Concurrency int
+	// File remembers what names stand for: what is known of a name when this process starts. Empty: nothing is.
+	File string
 	// Lookup asks; default: the name servers of this host's resolv.conf.
 	Lookup Lookup
 }
@@ -66,6 +68,10 @@ type Resolver struct {
 	names  map[string]*state
 	// addresses is what Addresses gave out, until something in it changes.
 	addresses map[string][]netip.Addr
+	// remembered are those of names of the file that were not asked for yet.
+	remembered map[string][]netip.Addr
+	// saving: the file is to be written.
+	saving bool
 }
 
 // state is one name.
@@ -97,15 +103,21 @@ func New(o Options) *Resolver {
 	if o.Lookup == nil {
 		o.Lookup = lookup
 	}
-	return &Resolver{
+	r := &Resolver{
 		o: o, metrics: newMetrics(o.Registerer),
 		slots: make(chan struct{}, o.Concurrency), changed: make(chan struct{}, 1),
 		names: map[string]*state{}, addresses: map[string][]netip.Addr{},
 	}
+	var err error
+	if r.remembered, err = readFile(o.File); err != nil {
+		o.Logger.Warn("what names stood for is forgotten", "err", err)
+	}
+	return r
 }
 
 // SetNames says which names to follow from now on. Those that were followed go
-// on undisturbed, new ones are looked up at once, others are forgotten.
+// on undisturbed, new ones are looked up at once, others are forgotten. Changed
+// does not tell what this changes by itself.
 func (r *Resolver) SetNames(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,6 +131,12 @@ func (r *Resolver) SetNames(names []string) {
 			ctx, stop := context.WithCancel(context.Background())
 			s := &state{stop: stop, seen: map[netip.Addr]time.Time{}}
 			r.names[name] = s
+			if known := r.remembered[name]; len(known) > 0 {
+				s.learn(known, time.Now())
+				s.settle()
+				r.addresses = nil
+				delete(r.remembered, name)
+			}
 			go r.follow(ctx, name, s)
 		}
 	}
@@ -128,6 +146,7 @@ func (r *Resolver) SetNames(names []string) {
 			delete(r.names, name)
 			if len(s.addresses) > 0 {
 				r.addresses = nil
+				r.save()
 			}
 		}
 	}
@@ -140,6 +159,11 @@ func (r *Resolver) SetNames(names []string) {
 func (r *Resolver) Addresses() map[string][]netip.Addr {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.known()
+}
+
+// known is what Addresses gives out; r.mu is held.
+func (r *Resolver) known() map[string][]netip.Addr {
 	if r.addresses == nil {
 		r.addresses = make(map[string][]netip.Addr, len(r.names))
 		for name, s := range r.names {
@@ -151,7 +175,7 @@ func (r *Resolver) Addresses() map[string][]netip.Addr {
 	return r.addresses
 }
 
-// Changed receives a value when Addresses has something new to say. It has a buffer of one: values coalesce, none is lost.
+// Changed receives a value when Addresses or Err has something new to say. It has a buffer of one: values coalesce, none is lost.
 func (r *Resolver) Changed() <-chan struct{} { return r.changed }
 
 // Err is why the last lookup of a name failed; nil if it succeeded, none has ended, or the name is not followed.
@@ -168,6 +192,9 @@ func (r *Resolver) Err(name string) error {
 func (r *Resolver) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.saving {
+		r.write()
+	}
 	r.closed = true
 	for _, s := range r.names {
 		s.stop()
@@ -217,29 +244,51 @@ func (r *Resolver) settle(name string, s *state, found []netip.Addr, err error) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.metrics.count(err)
-	s.err = err
 	if r.names[name] != s {
 		return true
 	}
+	if (err == nil) != (s.err == nil) {
+		r.tell()
+	}
+	s.err = err
 	if err != nil {
 		r.o.Logger.Debug("name can't be looked up", "name", name, "err", err)
 		return len(s.addresses) > 0
 	}
+	s.learn(found, now)
+	maps.DeleteFunc(s.seen, func(_ netip.Addr, at time.Time) bool { return now.Sub(at) > r.o.Hold })
+	if before := s.addresses; s.settle() {
+		r.o.Logger.Debug("addresses of a name changed", "name", name, "addresses", s.addresses, "before", before)
+		r.addresses = nil
+		r.save()
+		r.tell()
+	}
+	return len(s.addresses) > 0
+}
+
+// tell says that something changed.
+func (r *Resolver) tell() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// learn notes addresses of an answer.
+func (s *state) learn(found []netip.Addr, now time.Time) {
 	for _, a := range found {
 		if a = a.Unmap().WithZone(""); a.IsValid() {
 			s.seen[a] = now
 		}
 	}
-	maps.DeleteFunc(s.seen, func(_ netip.Addr, at time.Time) bool { return now.Sub(at) > r.o.Hold })
+}
+
+// settle says whether the name stands for something else now.
+func (s *state) settle() bool {
 	next := slices.SortedFunc(maps.Keys(s.seen), netip.Addr.Compare)
 	if slices.Equal(next, s.addresses) {
-		return len(next) > 0
+		return false
 	}
-	r.o.Logger.Debug("addresses of a name changed", "name", name, "addresses", next, "before", s.addresses)
-	s.addresses, r.addresses = next, nil
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-	return len(next) > 0
+	s.addresses = next
+	return true
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -150,9 +152,11 @@ func TestAFailureTakesNothingAway(t *testing.T) {
 		z.set("elb.example", "10.0.0.1")
 		r.SetNames([]string{"elb.example"})
 		synctest.Wait()
+		<-r.Changed()
 		z.goAway(true)
 		pass(time.Hour)
 		want(t, r, "elb.example", "10.0.0.1")
+		<-r.Changed() // Err has something to say.
 		if err := r.Err("elb.example"); !errors.Is(err, errAway) {
 			t.Errorf("got %v", err)
 		}
@@ -222,6 +226,37 @@ func TestLookupsAreBoundedInNumberAndTime(t *testing.T) {
 				t.Errorf("%s was not asked for", name)
 			}
 		}
+	})
+}
+
+func TestWhatWasKnownIsRememberedOverARestart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state", "edge-1.names")
+	story(t, Options{File: file}, func(t *testing.T, r *Resolver, z *zone) {
+		z.set("elb.example", "10.0.0.1", "fd00::1")
+		z.set("nlb.example", "10.0.0.2")
+		r.SetNames([]string{"elb.example", "nlb.example"})
+		pass(2 * time.Second)
+		r.SetNames([]string{"elb.example"})
+	})
+	story(t, Options{File: file}, func(t *testing.T, r *Resolver, z *zone) {
+		z.goAway(true)
+		want(t, r, "elb.example")
+		r.SetNames([]string{"elb.example", "nlb.example"})
+		want(t, r, "elb.example", "10.0.0.1", "fd00::1")
+		want(t, r, "nlb.example")
+		pass(time.Hour)
+		want(t, r, "elb.example", "10.0.0.1", "fd00::1")
+		z.set("elb.example", "10.0.0.1")
+		z.goAway(false)
+		pass(time.Minute)
+		want(t, r, "elb.example", "10.0.0.1")
+	})
+	if err := os.WriteFile(file, []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	story(t, Options{File: file}, func(t *testing.T, r *Resolver, z *zone) {
+		r.SetNames([]string{"elb.example"})
+		want(t, r, "elb.example")
 	})
 }
 

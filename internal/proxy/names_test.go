@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/lb"
+)
+
+// named is a target that is known by a name alone.
+func named(state v1alpha1.TargetState) v1alpha1.Target {
+	return v1alpha1.Target{Name: "elb", UID: "u-elb", Addresses: []string{"elb.example.com"}, State: state}
+}
+
+// members are the addresses that the proxy's only LoadBalancer sends to.
+func (w *world) members(want ...string) {
+	w.t.Helper()
+	w.dp.mu.Lock()
+	defer w.dp.mu.Unlock()
+	var got []string
+	if s := w.dp.program.Tenants["shop"]; s != nil {
+		for _, g := range s.Groups {
+			for _, m := range g.Members {
+				got = append(got, m.Address.String())
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("members %v, wanted %v", got, want)
+	}
+}
+
+func TestNamesOfTargetsAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.list(l, a, class(), targetGroup("shop", named("")))
+		settle(time.Second)
+		w.serves("192.0.2.1:80/TCP")
+		w.members()
+		w.reports("shop") // It is being looked up.
+		if !slices.Equal(w.names.wanted, []string{"elb.example.com"}) {
+			t.Errorf("wants %v", w.names.wanted)
+		}
+		w.names.stand("elb.example.com", errors.New("no such host"))
+		settle(time.Second)
+		w.reports("shop", "elb Unhealthy 0")
+		w.names.stand("elb.example.com", nil, "10.0.0.1", "10.0.0.2")
+		settle(time.Second)
+		w.members("10.0.0.1", "10.0.0.2")
+		w.checker.find(lb.Healthy)
+		settle(time.Second)
+		w.reports("shop")
+		w.names.stand("elb.example.com", errors.New("name server is away"), "10.0.0.1", "10.0.0.2")
+		settle(time.Second)
+		w.members("10.0.0.1", "10.0.0.2")
+		w.reports("shop")
+		w.delete(l)
+		settle(time.Second)
+		if len(w.names.wanted) > 0 {
+			t.Errorf("still wants %v", w.names.wanted)
+		}
+	})
+}
+
+func TestNamesOfTheLastGoodFileAreFollowedToo(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, dir)
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.list(l, a, class(), targetGroup("shop", named("")))
+		settle(time.Second)
+		w.stop()
+		names := w.names
+
+		w = unstarted(t)
+		w.names = names
+		w.hub.leave()
+		w.start(dir)
+		defer w.stop()
+		settle(time.Second)
+		w.serves("192.0.2.1:80/TCP")
+		w.members()
+		w.names.stand("elb.example.com", nil, "10.0.0.1")
+		settle(time.Second)
+		w.members("10.0.0.1")
+	})
+}
+
+// A target that has several addresses is gone when no connection is open to any of them.
+func TestATargetIsGoneWithItsLastAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		open := func(n int64) dataplane.Observation {
+			o := dataplane.Observation{}
+			if n > 0 {
+				o.Draining = map[lb.TenantID]map[lb.MemberKey]int64{"shop": {{UID: "u-elb", Address: netip.MustParseAddr("10.0.0.2")}: n}}
+			}
+			return o
+		}
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.names.stand("elb.example.com", nil, "10.0.0.1", "10.0.0.2")
+		w.list(l, a, class(), targetGroup("shop", named("")))
+		settle(time.Second)
+		w.dp.observe(open(3))
+		drained := targetGroup("shop", named(v1alpha1.TargetDraining))
+		drained.Generation = 2
+		w.set(drained)
+		settle(time.Second)
+		w.reports("shop", "elb Draining 3", "elb Draining 0")
+		w.dp.observe(open(0))
+		settle(time.Second)
+		w.reports("shop", "elb Gone 0")
+		if got := w.report("shop").Members[0].Address; got != "elb.example.com" {
+			t.Errorf("gone under the address %s", got)
+		}
+	})
+}
