@@ -18,9 +18,11 @@ func modelFlows() []flow {
 		needs: func() []service { return modelStart().services() },
 		run: func(w *world, p *proxy) {
 			w.Helper()
+			asked := 0
 			rapid.Check(w.T, func(t *rapid.T) {
 				p.apply()
 				s := modelStart()
+				s.asked = &asked
 				if err := s.play(w, p, t); err != nil {
 					t.Fatal(err)
 				}
@@ -35,6 +37,8 @@ type model struct {
 	members map[lb.TenantID][]lb.Member
 	health  lb.Verdicts
 	open    []*conn
+	// asked counts clients: each has a port of its own, so that none is taken for one that was there before.
+	asked *int
 }
 
 // modelPort is one port; off: it is not in the Program.
@@ -81,6 +85,9 @@ func (s *model) play(w *world, p *proxy, t *rapid.T) error {
 	}()
 	for step := range rapid.IntRange(1, 8).Draw(t, "steps") {
 		what := s.step(t)
+		for range rapid.IntRange(0, 3).Draw(t, "more") {
+			what += ", " + s.step(t)
+		}
 		next := program(s.services()...)
 		next.Health = lb.Health{modelCheck: maps.Clone(s.health)}
 		if out := p.applyProgram(next).Outcome; len(out.Refused) > 0 {
@@ -93,10 +100,10 @@ func (s *model) play(w *world, p *proxy, t *rapid.T) error {
 	return s.counted(p)
 }
 
-// step changes one thing and says what.
+// step changes something and says what.
 func (s *model) step(t *rapid.T) string {
 	tenant := rapid.SampledFrom([]lb.TenantID{shop, "neighbour"}).Draw(t, "tenant")
-	port := rapid.SampledFrom(s.ports).Draw(t, "port")
+	port := s.ports[rapid.IntRange(0, len(s.ports)-1).Draw(t, "port")]
 	n := rapid.IntRange(1, 4).Draw(t, "member")
 	members := slices.Clone(s.members[tenant])
 	at := slices.IndexFunc(members, func(o lb.Member) bool { return o.UID == m(n).UID })
@@ -175,15 +182,17 @@ func (s *model) ask(w *world, p *modelPort, may []string) error {
 	for i := range 4 {
 		var who string
 		var err error
+		*s.asked++
+		from := netip.AddrPortFrom(client(*s.asked/50000*4+i).Addr(), uint16(10000+*s.asked%50000))
 		if p.protocol == lb.UDP {
-			who, err = w.askOnce(client(i), p.at, may)
+			who, err = w.askOnce(from, p.at, may)
 		} else {
 			most := patience
 			if len(may) == 0 {
 				most = 200 * time.Millisecond
 			}
 			var c *conn
-			if c, err = w.connect(client(i), p.at, most); err == nil {
+			if c, err = w.connect(from, p.at, most); err == nil {
 				if who = c.member; i == 0 && len(s.open) < 20 {
 					s.open = append(s.open, c)
 				} else {
