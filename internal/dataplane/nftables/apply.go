@@ -139,6 +139,11 @@ func (d *Dataplane) Apply(ctx context.Context, next *lb.Program, changes lb.Chan
 	if err := d.begin(); err != nil {
 		return dataplane.Outcome{}, err
 	}
+	if len(d.closedTo) > 0 {
+		if err := d.checkHost(); err != nil {
+			return dataplane.Outcome{}, err
+		}
+	}
 	d.health = next.Health
 	work, again := &changes, len(d.refused)
 	if d.stale {
@@ -328,14 +333,26 @@ func because(c *lb.Changes) string {
 	return strings.Join(words, ", ")
 }
 
-// checkHost looks whether connections can be told apart and followed at all.
+// checkHost looks whether packets go through this host, and how lost connections end. It changes nothing.
 func (d *Dataplane) checkHost() error {
-	v, err := d.ns.sysctls("net.netfilter.nf_conntrack_max", "net.netfilter.nf_conntrack_tcp_loose")
+	const loose = "net.netfilter.nf_conntrack_tcp_loose"
+	v, err := d.ns.sysctls(loose, forwarding4, forwarding6)
 	if err != nil {
 		return err
 	}
-	if v["net.netfilter.nf_conntrack_tcp_loose"] == "0" {
-		d.log.Warn("clients whose connection was cut are not reset but left to time out: set sysctl net.netfilter.nf_conntrack_tcp_loose=1")
+	if !d.begun && v[loose] == "0" {
+		d.log.Warn("clients in the middle of a connection that is unknown here are not reset but left to time out; set the sysctl to 1", "sysctl", loose)
+	}
+	d.closedTo = map[*family]string{}
+	for f, name := range map[*family]string{d.layout.v4: forwarding4, d.layout.v6: forwarding6} {
+		if v[name] == "0" {
+			d.closedTo[f] = name
+		}
 	}
 	return nil
 }
+
+const (
+	forwarding4 = "net.ipv4.ip_forward"
+	forwarding6 = "net.ipv6.conf.all.forwarding"
+)

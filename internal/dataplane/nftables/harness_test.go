@@ -86,10 +86,15 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	return l.to.Write(b)
 }
 
-// start begins a data plane on the host, and lets it look at what runs.
+// start begins a data plane on the host.
 func (w *world) start() {
 	w.t.Helper()
-	err := w.host.Do(func() (err error) {
+	w.startIn(w.host)
+}
+
+func (w *world) startIn(ns *netns.Namespace) {
+	w.t.Helper()
+	err := ns.Do(func() (err error) {
 		w.dp, err = nftables.New(w.options)
 		return err
 	})
@@ -424,4 +429,18 @@ func (w *world) background(ns *netns.Namespace, name string, args ...string) *ou
 		cmd.Wait()
 	})
 	return out
+}
+
+// namespacePath is a path to a namespace that holds while the test runs: by a process in it.
+func namespacePath(t *testing.T, ns *netns.Namespace) string {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	if err := ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }

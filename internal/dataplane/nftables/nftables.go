@@ -67,6 +67,9 @@ type Dataplane struct {
 	// refused are the frontends that can't be served as they are wanted, and why.
 	refused map[lb.FrontendID]lb.Problem
 
+	// closedTo are the families that this host does not forward, with the sysctl that says so.
+	closedTo map[*family]string
+
 	leaving  leaving
 	assigned assigned
 }

@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -355,6 +356,10 @@ func (d *Dataplane) route(s *socket) *route {
 	}
 	if why := impossible(f.f, p); why != "" {
 		d.refuse(f.f.ID, reasonInvalid, why+"; mend it, then it is served")
+		return nil
+	}
+	if name := d.closedTo[d.layout.of(s.at.Address)]; name != "" {
+		d.refuse(f.f.ID, reasonPending, fmt.Sprintf("this host forwards no packets to targets; the operator of the proxies must set sysctl %s=1 there", name))
 		return nil
 	}
 	if f.pool.spread == nil {
