@@ -143,6 +143,7 @@ func (m *manager) judge(l *clusterv1.LoadBalancer) clusterv1.LoadBalancerStatus 
 		m.granted[l.UID] = address
 	}
 	s.Addresses = []clusterv1.LoadBalancerAddress{{Type: clusterv1.AddressTypeIP, Value: address, Family: clusterv1.IPv4, Pool: "public"}}
+	s.Targets = []clusterv1.TargetStatus{{Name: "nodes-0"}}
 	set(clusterv1.ConditionAccepted, metav1.ConditionTrue, clusterv1.ReasonAccepted, "")
 	set(clusterv1.ConditionAddressGranted, metav1.ConditionTrue, clusterv1.ReasonAddressGranted, "")
 	set(clusterv1.ConditionProgrammed, metav1.ConditionTrue, clusterv1.ReasonProgrammed, "")

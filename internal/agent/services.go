@@ -47,6 +47,7 @@ type services struct {
 	loadBalancers *memory[service.Wanted]
 	waiting       *since // for an address
 	failing       *since // to write to the hub
+	unwell        *since // in all its targets
 }
 
 // Reconcile does one round for one Service, which may be gone.
@@ -171,6 +172,7 @@ func soonest(a, b time.Duration) time.Duration {
 func (r *services) forget(key types.NamespacedName) {
 	r.waiting.ends(key)
 	r.failing.ends(key)
+	r.unwell.ends(key)
 }
 
 // className fills in the class where the Service names none: as it is, else the hub's default
@@ -218,7 +220,10 @@ func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	if l != nil || len(problems) > 0 {
 		ingress = service.Ingress(s, problems, l)
 	}
-	v := service.Judge(s, problems, l)
+	v, again, err := r.addUnwell(ctx, s, l, service.Judge(s, problems, l))
+	if err != nil {
+		return 0, err
+	}
 	if v == (service.Verdict{}) && len(ingress) == 0 {
 		if waits := r.waiting.holds(key); waits < tellAfter {
 			again = tellAfter - waits
@@ -231,7 +236,7 @@ func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 		return again, nil
 	}
 	if err := r.patchStatus(ctx, s, statusPatch(s, ingress, condition)); err != nil {
-		return 0, err
+		return again, err
 	}
 	if len(ingress) > 0 {
 		if waited, ok := r.waiting.ends(key); ok {

@@ -119,7 +119,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
-		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(),
+		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(), unwell: newSince(),
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
@@ -130,6 +130,9 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	}
 	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
 		return fmt.Errorf("watching LoadBalancers: %w", err)
+	}
+	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, handler.TypedEnqueueRequestsFromMapFunc(r.usersOf), turns)); err != nil {
+		return fmt.Errorf("watching the health of TargetGroups: %w", err)
 	}
 	return nil
 }
