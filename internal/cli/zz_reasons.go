@@ -37,6 +37,8 @@ func reasonText(reason string) string {
 		return "The hub doesn't let the agent write; the message says why."
 	case "HubUnreachable":
 		return "The agent can't write to the hub; ask the hub's operator. It goes on by itself."
+	case "InUse":
+		return "It is in use, so its deletion waits; the message names what holds it, and how to go on."
 	case "Invalid":
 		return "Mend the field that the message names."
 	case "MembersUnhealthy":

@@ -36,8 +36,10 @@ type Problem struct {
 	// Protocol and Port; Port 0: all of the LoadBalancer.
 	Protocol string
 	Port     int32
-	Reason   string
-	Message  string
+	// Field of the LoadBalancer, or of its class.
+	Field   string
+	Reason  string
+	Message string
 }
 
 // Programmed is the answer to: does every live proxy serve this LoadBalancer as it stands now?
@@ -52,6 +54,8 @@ type Programmed struct {
 	Silent []string
 	// Problems that the Serving report, each once.
 	Problems []Problem
+	// Without is what the Serving can't do and serve without, each once.
+	Without []Problem
 }
 
 // Waiting is a proxy that has not said what was asked for, and why it isn't taken for granted.
@@ -67,7 +71,7 @@ func (p *Programmed) Done() bool { return len(p.Waiting) == 0 && len(p.Serving) 
 // Equal says whether both say the same.
 func (p *Programmed) Equal(o *Programmed) bool {
 	return slices.Equal(p.Serving, o.Serving) && slices.Equal(p.Waiting, o.Waiting) && slices.Equal(p.Starting, o.Starting) &&
-		slices.Equal(p.Silent, o.Silent) && slices.Equal(p.Problems, o.Problems)
+		slices.Equal(p.Silent, o.Silent) && slices.Equal(p.Problems, o.Problems) && slices.Equal(p.Without, o.Without)
 }
 
 // JudgeProgrammed asks the proxies of one pool, sorted by name, for a LoadBalancer whose present content is need.
@@ -89,7 +93,10 @@ func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Prog
 				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "has not applied it yet"})
 			} else {
 				out.Serving = append(out.Serving, p.Name)
-				out.Problems = p.problems(out.Problems, namespace, name)
+				if r := p.Reports[namespace]; r != nil {
+					out.Problems = appendProblems(out.Problems, r.Refused, name)
+					out.Without = appendProblems(out.Without, r.ServedWithout, name)
+				}
 			}
 		}
 	}
@@ -107,16 +114,13 @@ func (p *Proxy) unproven(namespace string) string {
 	return ""
 }
 
-func (p *Proxy) problems(have []Problem, namespace, name string) []Problem {
-	r := p.Reports[namespace]
-	if r == nil {
-		return have
-	}
-	for _, f := range r.Refused {
+// appendProblems adds those of a LoadBalancer that are not there yet.
+func appendProblems(have []Problem, reported []v1alpha1.RefusedFrontend, name string) []Problem {
+	for _, f := range reported {
 		if f.LoadBalancer != name {
 			continue
 		}
-		next := Problem{string(f.Protocol), f.Port, f.Problem.Reason, f.Problem.Message}
+		next := Problem{string(f.Protocol), f.Port, f.Problem.Field, f.Problem.Reason, f.Problem.Message}
 		if next.Protocol == "" && next.Port != 0 {
 			next.Protocol = "TCP"
 		}

@@ -168,6 +168,7 @@ func (s *reports) make(t *task, old *v1alpha1.ProxyReport) *v1alpha1.ProxyReport
 		out.ManagedFields = nil
 	}
 	out.Boot = s.boot
+	out.ServedWithout = t.want.Without
 	out.Refused, out.Members, out.Addresses, out.Truncated = t.want.Refused, t.want.Members, t.want.Addresses, t.want.Truncated
 	return out
 }

@@ -23,13 +23,14 @@ const (
 // content is one namespace's exceptions, sorted.
 type content struct {
 	Refused   []v1alpha1.RefusedFrontend
+	Without   []v1alpha1.RefusedFrontend
 	Members   []v1alpha1.ReportedMember
 	Addresses []v1alpha1.ReportedAddress
 	Truncated bool
 }
 
 func (c *content) empty() bool {
-	return len(c.Refused)+len(c.Members)+len(c.Addresses) == 0 && !c.Truncated
+	return len(c.Refused)+len(c.Without)+len(c.Members)+len(c.Addresses) == 0 && !c.Truncated
 }
 
 // provesGone says that c holds a word that somebody may act on by letting go.
@@ -52,7 +53,7 @@ const (
 )
 
 func (c *content) differs(o *content) difference {
-	if !slices.Equal(c.Refused, o.Refused) || c.Truncated != o.Truncated ||
+	if !slices.Equal(c.Refused, o.Refused) || !slices.Equal(c.Without, o.Without) || c.Truncated != o.Truncated ||
 		!slices.EqualFunc(c.Addresses, o.Addresses, sameAddress) ||
 		!slices.EqualFunc(drains(c.Members), drains(o.Members), sameMember) {
 		return proof
@@ -130,10 +131,11 @@ func (x *exceptions) of(s *served, now time.Time, healthChanged bool) (map[strin
 
 // finish sorts and bounds.
 func (c *content) finish() {
-	slices.SortFunc(c.Refused, func(a, b v1alpha1.RefusedFrontend) int {
-		return cmp.Or(cmp.Compare(a.LoadBalancer, b.LoadBalancer), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Problem.Reason, b.Problem.Reason), cmp.Compare(a.Problem.Message, b.Problem.Message))
-	})
+	slices.SortFunc(c.Refused, compareFrontends)
 	c.Refused = slices.Compact(c.Refused)
+	slices.SortFunc(c.Without, compareFrontends)
+	c.Without = slices.Compact(c.Without)
+	c.Without = c.Without[:min(len(c.Without), maxEntries)] // Nobody waits for it.
 	// What somebody waits for comes first, so that a long list loses the rest.
 	slices.SortFunc(c.Members, func(a, b v1alpha1.ReportedMember) int {
 		return cmp.Or(cmp.Compare(weight(a.State), weight(b.State)), cmp.Compare(a.TargetGroup, b.TargetGroup), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Check, b.Check), cmp.Compare(a.TargetUID, b.TargetUID), cmp.Compare(a.GroupUID, b.GroupUID))
@@ -150,6 +152,10 @@ func (c *content) finish() {
 	}
 }
 
+func compareFrontends(a, b v1alpha1.RefusedFrontend) int {
+	return cmp.Or(cmp.Compare(a.LoadBalancer, b.LoadBalancer), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Problem.Reason, b.Problem.Reason), cmp.Compare(a.Problem.Message, b.Problem.Message))
+}
+
 func weight(s v1alpha1.ReportedState) int {
 	switch s {
 	case v1alpha1.ReportedGone:
@@ -164,16 +170,22 @@ func weight(s v1alpha1.ReportedState) int {
 
 func refused(s *served, in func(string) *content) {
 	add := func(p lb.Problem) {
-		if p.Object.Kind != lb.KindLoadBalancer || p.Effect != lb.Refused {
+		if p.Object.Kind != lb.KindLoadBalancer {
 			return
 		}
 		c := in(p.Object.Namespace)
-		c.Refused = append(c.Refused, v1alpha1.RefusedFrontend{
+		f := v1alpha1.RefusedFrontend{
 			LoadBalancer: p.Object.Name,
 			Port:         int32(p.Object.Port),
 			Protocol:     clusterv1.Protocol(p.Object.Protocol),
 			Problem:      v1alpha1.Problem{Field: cut(p.Field, 253), Reason: cut(p.Reason, 63), Message: cut(p.Message, 1024)},
-		})
+		}
+		if p.Effect == lb.Refused {
+			c.Refused = append(c.Refused, f)
+			return
+		}
+		f.Port, f.Protocol = 0, "" // What a data plane can't do it can't do for any port.
+		c.Without = append(c.Without, f)
 	}
 	for _, p := range s.Refused {
 		add(p)

@@ -35,6 +35,8 @@ type fakeDataplane struct {
 	refuse  map[lb.Socket]string
 	failing float64
 	slow    time.Duration
+	// without: everything is served without something.
+	without bool
 	// observation is what Observe says.
 	observation dataplane.Observation
 	changed     chan struct{}
@@ -42,10 +44,23 @@ type fakeDataplane struct {
 	journal     *journal
 }
 
-func (d *fakeDataplane) Name() string                    { return "fake" }
-func (d *fakeDataplane) Check(*lb.Snapshot) []lb.Problem { return nil }
-func (d *fakeDataplane) Changed() <-chan struct{}        { return d.changed }
-func (d *fakeDataplane) Close(context.Context) error     { d.closed = true; return nil }
+func (d *fakeDataplane) Name() string { return "fake" }
+
+// Check finds, if so told, that something can't be done for any port.
+func (d *fakeDataplane) Check(s *lb.Snapshot) []lb.Problem {
+	var out []lb.Problem
+	for _, f := range s.Frontends {
+		if d.without {
+			out = append(out, lb.Problem{
+				Object: lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: string(f.ID.Tenant), Name: f.ID.LoadBalancer, Port: f.ID.Port, Protocol: f.ID.Protocol},
+				Field:  "spec.proxy.clientAddress", Reason: "NotSupported", Message: "it can't be kept", Effect: lb.ServedWithout,
+			})
+		}
+	}
+	return out
+}
+func (d *fakeDataplane) Changed() <-chan struct{}    { return d.changed }
+func (d *fakeDataplane) Close(context.Context) error { d.closed = true; return nil }
 func (d *fakeDataplane) Observe() (o dataplane.Observation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
@@ -91,6 +92,25 @@ func TestNamesOfTheLastGoodFileAreFollowedToo(t *testing.T) {
 		w.names.stand("elb.example.com", nil, "10.0.0.1")
 		settle(time.Second)
 		w.members("10.0.0.1")
+	})
+}
+
+// What the data plane serves without something is told, once for a LoadBalancer.
+func TestWhatIsServedWithoutSomethingIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		w.dp.without = true
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: 81})
+		a.Spec.Holders[0].Ports = append(a.Spec.Holders[0].Ports, "TCP/81")
+		w.list(l, a, class())
+		settle(time.Second)
+		w.serves("192.0.2.1:80/TCP", "192.0.2.1:81/TCP")
+		r := w.report("shop")
+		if r == nil || len(r.Refused) > 0 || len(r.ServedWithout) != 1 || r.ServedWithout[0].Port != 0 || r.ServedWithout[0].Problem.Reason != "NotSupported" {
+			t.Errorf("report %+v", r)
+		}
 	})
 }
 

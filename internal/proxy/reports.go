@@ -63,7 +63,7 @@ type report struct {
 }
 
 func contentOf(o *v1alpha1.ProxyReport) content {
-	return content{Refused: o.Refused, Members: o.Members, Addresses: o.Addresses, Truncated: o.Truncated}
+	return content{Refused: o.Refused, Without: o.ServedWithout, Members: o.Members, Addresses: o.Addresses, Truncated: o.Truncated}
 }
 
 // hold is a namespace whose report can't be written. It is tried again at next, zero while it is tried.

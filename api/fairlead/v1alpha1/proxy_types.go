@@ -166,7 +166,7 @@ type Problem struct {
 	Message string `json:"message,omitempty"`
 }
 
-// RefusedFrontend is a port of a LoadBalancer that a proxy doesn't serve.
+// RefusedFrontend is a port of a LoadBalancer that a proxy doesn't serve, or not as the LoadBalancer says.
 type RefusedFrontend struct {
 	// +kubebuilder:validation:MaxLength=63
 	LoadBalancer string `json:"loadBalancer"`
@@ -252,6 +252,12 @@ type ProxyReport struct {
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=atomic
 	Refused []RefusedFrontend `json:"refused,omitempty"`
+	// What is served, but for the field that the problem names: this proxy's data plane can't do it. It never holds
+	// more than fits; what doesn't is left out.
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	ServedWithout []RefusedFrontend `json:"servedWithout,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=atomic

@@ -634,6 +634,11 @@ func (in *ProxyReport) DeepCopyInto(out *ProxyReport) {
 		*out = make([]RefusedFrontend, len(*in))
 		copy(*out, *in)
 	}
+	if in.ServedWithout != nil {
+		in, out := &in.ServedWithout, &out.ServedWithout
+		*out = make([]RefusedFrontend, len(*in))
+		copy(*out, *in)
+	}
 	if in.Members != nil {
 		in, out := &in.Members, &out.Members
 		*out = make([]ReportedMember, len(*in))

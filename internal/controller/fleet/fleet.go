@@ -182,7 +182,7 @@ func (f *Fleet) SetProxy(p *v1alpha1.Proxy) {
 // recount notes whom a proxy's reports concern: they begin or end to count; f.mu is held.
 func (f *Fleet) recount(proxy string) {
 	for namespace, r := range f.reports[proxy] {
-		for _, x := range r.Refused {
+		for _, x := range slices.Concat(r.Refused, r.ServedWithout) {
 			f.change.LoadBalancers[types.NamespacedName{Namespace: namespace, Name: x.LoadBalancer}] = struct{}{}
 		}
 		for _, m := range r.Members {

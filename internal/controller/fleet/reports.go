@@ -111,7 +111,8 @@ func (f *Fleet) replace(proxy, namespace string, next *v1alpha1.ProxyReport) {
 	if next == nil {
 		next = &v1alpha1.ProxyReport{}
 	}
-	for _, name := range differing(old.Refused, next.Refused, func(r v1alpha1.RefusedFrontend) string { return r.LoadBalancer }) {
+	about := func(r v1alpha1.RefusedFrontend) string { return r.LoadBalancer }
+	for _, name := range slices.Concat(differing(old.Refused, next.Refused, about), differing(old.ServedWithout, next.ServedWithout, about)) {
 		f.change.LoadBalancers[types.NamespacedName{Namespace: namespace, Name: name}] = struct{}{}
 	}
 	for _, name := range differing(old.Members, next.Members, func(m v1alpha1.ReportedMember) string { return m.TargetGroup }) {

@@ -203,6 +203,10 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 			fields = append(fields, p.Field+": "+p.Message)
 		}
 	}
+	for _, p := range f.programmed.Without {
+		first = cmp.Or(first, p.Reason)
+		fields = append(fields, p.Field+": "+p.Message)
+	}
 	return first, strings.Join(fields, "; ")
 }
 

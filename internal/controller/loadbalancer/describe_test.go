@@ -84,12 +84,15 @@ func TestDescribe(t *testing.T) {
 		"none bound any more, but it once was": {plain(refusedBy(proof.Problem{Reason: "PortInUse"}), func(f *facts) { f.kept = true }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotServed TCP/80=PortInUse TCP/443=PortInUse"},
 		"kept without proxies":                 {plain(func(f *facts) { f.kept, f.programmed = true, proof.Programmed{} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
 		"suspended keeps its address":          {plain(problem(0, lb.Refused, clusterv1.ReasonSuspended)), "Accepted=False/Suspended AddressGranted=True/AddressGranted Programmed=False/Pending Ready=False/Suspended Degraded=False/AsExpected TCP/80=Suspended TCP/443=Suspended"},
-		"a comfort left out":                   {plain(problem(0, lb.ServedWithout, "NotSupported")), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotSupported"},
-		"no targets":                           {plain(func(f *facts) { f.groups = nil }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NoTargets"},
-		"all ports granted":                    {plain(granted(80, 443)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
-		"one port is another's":                {plain(granted(80)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/443=PortInUse"},
-		"every port is another's":              {plain(granted()), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NotServed Ready=False/NotServed Degraded=False/AsExpected TCP/80=PortInUse TCP/443=PortInUse"},
-		"no target allowed":                    {plain(func(f *facts) { f.barren = &proofless{clusterv1.ReasonTargetNotAllowed, "no target: mend it"} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/TargetNotAllowed"},
+		"a comfort that a proxy leaves out": {plain(func(f *facts) {
+			f.programmed.Without = []proof.Problem{{Field: "spec.proxy.clientAddress", Reason: "NotSupported", Message: "it can't be kept"}}
+		}), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotSupported"},
+		"a comfort left out":      {plain(problem(0, lb.ServedWithout, "NotSupported")), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NotSupported"},
+		"no targets":              {plain(func(f *facts) { f.groups = nil }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/NoTargets"},
+		"all ports granted":       {plain(granted(80, 443)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected"},
+		"one port is another's":   {plain(granted(80)), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/PartlyServed TCP/443=PortInUse"},
+		"every port is another's": {plain(granted()), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=False/NotServed Ready=False/NotServed Degraded=False/AsExpected TCP/80=PortInUse TCP/443=PortInUse"},
+		"no target allowed":       {plain(func(f *facts) { f.barren = &proofless{clusterv1.ReasonTargetNotAllowed, "no target: mend it"} }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/TargetNotAllowed"},
 		"a required family is missing": {plain(func(f *facts) {
 			f.grant.Short, f.grant.Reason, f.grant.Message = true, clusterv1.ReasonFamilyNotInPool, "The pool has none: extend it."
 		}), "Accepted=True/Accepted AddressGranted=False/FamilyNotInPool Programmed=True/Programmed Ready=False/FamilyNotInPool Degraded=True/FamilyNotInPool"},
