@@ -95,7 +95,7 @@ func newStage(ctx context.Context, plane string, frontends, memberCount, servers
 			return nil, err
 		}
 		s.stops = append(s.stops, h.stop)
-		p := serveParams{CPU: -1}
+		p := serveParams{}
 		for j := i; j < len(all); j += len(s.backends) * servers {
 			p.Who = append(p.Who, netip.AddrPortFrom(all[j], whoPort), netip.AddrPortFrom(all[j], whoPort+1))
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -26,18 +27,28 @@ var (
 type serveParams struct {
 	// HTTP and Who are listened at; a Who connection is told the address it reached, and kept until its client ends it.
 	HTTP, Who []netip.AddrPort
-	CPU       int
+	// CPUs to run a thread on each; none: one thread on any.
+	CPUs []int
 }
 
-// serverOps are those of a backend: one thread, one epoll loop, no more work than the kernel asks
-// for, so that what is measured is what lies between it and the client.
+// serverOps are those of a backend: no more work than the kernel asks for, so that what is measured is what lies
+// between it and the client. Each processor has a thread with sockets and an epoll loop of its own and gets the
+// connections that were begun there: whichever backend the client's thread of that processor is sent to, both processors
+// have the same to do. With a backend a processor, as many requests more as a hash gives one of them would count
+// against what hashes.
 func serverOps() ops {
 	return ops{"serve": op(func(p serveParams) (nothing, error) {
-		s, err := newServer(p)
-		if err != nil {
-			return nothing{}, err
+		cpus := p.CPUs
+		if len(cpus) == 0 {
+			cpus = []int{-1}
 		}
-		go s.run(p.CPU)
+		for _, cpu := range cpus {
+			s, err := newServer(p, cpu)
+			if err != nil {
+				return nothing{}, err
+			}
+			go s.run(cpu)
+		}
 		return nothing{}, nil
 	})}
 }
@@ -59,7 +70,7 @@ type served struct {
 	left int
 }
 
-func newServer(p serveParams) (*server, error) {
+func newServer(p serveParams, cpu int) (*server, error) {
 	s := &server{listeners: map[int32]bool{}, conns: map[int32]*served{}}
 	var err error
 	if s.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
@@ -73,7 +84,7 @@ func newServer(p serveParams) (*server, error) {
 	}
 	for who, ats := range map[bool][]netip.AddrPort{false: p.HTTP, true: p.Who} {
 		for _, at := range ats {
-			if err := s.listen(at, who); err != nil {
+			if err := s.listen(at, who, cpu); err != nil {
 				return nil, fmt.Errorf("listening at %s: %w", at, err)
 			}
 		}
@@ -81,13 +92,21 @@ func newServer(p serveParams) (*server, error) {
 	return s, nil
 }
 
-func (s *server) listen(at netip.AddrPort, who bool) error {
+func (s *server) listen(at netip.AddrPort, who bool, cpu int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return err
+	}
+	if cpu >= 0 {
+		if err := errors.Join(
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1),
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_INCOMING_CPU, cpu),
+		); err != nil {
+			return err
+		}
 	}
 	// Inherited by what is accepted.
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {

@@ -90,7 +90,7 @@ func (b *bench) measureTraffic(ctx context.Context) (err error) {
 			return err
 		}
 		stops = append(stops, s.stop)
-		p := serveParams{HTTP: []netip.AddrPort{netip.AddrPortFrom(addresses[i], httpPort)}, CPU: b.cpus[i%len(b.cpus)]}
+		p := serveParams{HTTP: []netip.AddrPort{netip.AddrPortFrom(addresses[i], httpPort)}, CPUs: b.cpus}
 		if err := s.call(ctx, "serve", p, nil); err != nil {
 			return err
 		}
