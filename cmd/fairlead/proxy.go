@@ -45,5 +45,6 @@ has ended, or --handover-timeout is over. (With data planes that outlive this pr
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
 	f.DurationVar(&o.HandoverTimeout, "handover-timeout", 0, "how long connections may run on after the next process took over; 0: until they end")
 	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Second, "how long connections may run on after SIGTERM, where no other process took over")
+	c.AddCommand(newPurgeCommand(log))
 	return c
 }
