@@ -90,6 +90,7 @@ func refusals() []refusal {
 		lb(`{sourceRanges: [192.0.2.1]}`, "spec.sourceRanges", "sourceRanges must be CIDRs, such as 192.0.2.0/24"),
 		lb(`{sessionAffinity: Cookie}`, "spec.sessionAffinity", `"None", "ClientIP"`),
 		lb(`{sessionAffinityTimeout: 25h}`, "spec.sessionAffinityTimeout", "between 1s and 24h, such as 3h"),
+		lb(`{trafficDistribution: PreferSamePlanet}`, "spec.trafficDistribution", `"PreferSameZone"`),
 		lb(`{proxyProtocol: V3}`, "spec.proxyProtocol", `"V1", "V2"`),
 		lb(`{drainTimeout: 1d}`, "spec.drainTimeout", "drainTimeout must be a duration between 0s and 720h, such as 5m"),
 		lb(`{drainTimeout: -1s}`, "spec.drainTimeout", "between 0s and 720h"),
@@ -107,6 +108,7 @@ func refusals() []refusal {
 		tg(`{targets: [{name: a, uid: u, drainFor: 1d}]}`, "spec.targets[0].drainFor", "drainFor must be a duration between 0s and 720h, such as 5m"),
 		tg(`{healthCheck: {type: TCP, interval: 1d}}`, "spec.healthCheck.interval", "interval must be a duration"),
 
+		class(`{proxy: {pool: edge, clientAddress: Forge}}`, "spec.proxy.clientAddress", `"Keep", "Hide"`),
 		class(`null`, "spec", "Required"),
 		class(`{}`, "spec", "set exactly one of proxy, service, infrastructureTemplate and hooksOnly"),
 		class(`{proxy: {pool: edge}, service: {type: ClusterIP}}`, "spec", "set exactly one of"),
