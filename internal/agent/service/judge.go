@@ -115,6 +115,8 @@ func Waits(l *clusterv1.LoadBalancer) Verdict {
 
 func (p Problem) text() string {
 	switch {
+	case p.Port != 0 && strings.Contains(p.Message, fmt.Sprintf("%s/%d ", p.Protocol, p.Port)):
+		return p.Message // which names the port
 	case p.Port != 0:
 		return fmt.Sprintf("Port %d/%s: %s", p.Port, p.Protocol, p.Message)
 	case p.Field != "":

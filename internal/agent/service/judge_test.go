@@ -64,6 +64,8 @@ func TestJudge(t *testing.T) {
 			service.Verdict{Status: no, Reason: "PortNotPermitted", Message: "Port 80/TCP: use one above 1023"}},
 		{"no port", web(), nil, hubs(says(clusterv1.ConditionProgrammed, no, clusterv1.ReasonNotServed, "none"), portError(80, "PortInUse", "another")),
 			service.Verdict{Status: no, Reason: "PortInUse", Message: "Port 80/TCP: another"}},
+		{"a port is named once", web(), nil, hubs(says(clusterv1.ConditionProgrammed, no, clusterv1.ReasonNotServed, "none"), portError(80, "PortInUse", "Port TCP/80 of 192.0.2.7 is held")),
+			service.Verdict{Status: no, Reason: "PortInUse", Message: "Port TCP/80 of 192.0.2.7 is held"}},
 		{"served without something", web(), nil, hubs(programmed, says(clusterv1.ConditionDegraded, yes, clusterv1.ReasonNotSupported, "affinity")),
 			service.Verdict{Status: yes, Reason: "NotSupported", Message: "affinity"}},
 		{"a port of ours, all of them", web(), port, nil, service.Verdict{Status: no, Reason: "NoNodePort", Message: "Port 80/TCP: set one"}},

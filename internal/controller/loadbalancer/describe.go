@@ -217,7 +217,11 @@ func portErrors(failed []clusterv1.PortStatus) string {
 			out = append(out, fmt.Sprintf("%d more", len(failed)-i))
 			break
 		}
-		out = append(out, fmt.Sprintf("%s/%d %s (%s)", p.Protocol, p.Port, p.Error, strings.TrimSuffix(p.Message, ".")))
+		name, message := fmt.Sprintf("%s/%d ", p.Protocol, p.Port), strings.TrimSuffix(p.Message, ".")
+		if strings.Contains(message, name) {
+			name = "" // it is named once
+		}
+		out = append(out, fmt.Sprintf("%s%s (%s)", name, p.Error, message))
 	}
 	return strings.Join(out, "; ")
 }

@@ -157,3 +157,15 @@ func TestPendingAsksTheFirstNeedAndWakesOnAnotherAnswer(t *testing.T) {
 		t.Error("not forgotten")
 	}
 }
+
+func TestAPortIsNamedOnce(t *testing.T) {
+	for message, want := range map[string]string{
+		"Port TCP/9100 of 192.0.2.7 is held by LoadBalancer api.": "PortInUse (Port TCP/9100 of 192.0.2.7 is held by LoadBalancer api)",
+		"Something else has it.":                                  "TCP/9100 PortInUse (Something else has it)",
+		"Port TCP/91000 is another.":                              "TCP/9100 PortInUse (Port TCP/91000 is another)",
+	} {
+		if got := portErrors([]clusterv1.PortStatus{{Port: 9100, Protocol: clusterv1.ProtocolTCP, Error: "PortInUse", Message: message}}); got != want {
+			t.Errorf("%q, wanted %q", got, want)
+		}
+	}
+}
