@@ -40,8 +40,8 @@ func testTables(t *testing.T, h *hub) {
 			full-hosts  -      -    -       -         -
 			full-ranges ["192.0.2.0/26","192.0.2.128-192.0.2.140","fd00::/120"] 40 20 1 True`,
 		"fairlead.dev/v1alpha1/addresses": `
-			NAME      POOL   PHASE     NAMESPACE HOLDER
-			192.0.2.7 public Releasing prod-eu   hello`,
+			NAME      POOL   PHASE     NAMESPACE HOLDER ALSO
+			192.0.2.7 public Releasing prod-eu   hello  api`,
 		"fairlead.dev/v1alpha1/tenants": `
 			NAME READY AGENT LOADBALANCERS ADDRESSES
 			full True  -     1             1`,

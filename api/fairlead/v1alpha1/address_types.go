@@ -206,8 +206,10 @@ type AddressSpec struct {
 // +kubebuilder:resource:path=addresses,scope=Cluster,shortName=addr,categories=fairlead
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.spec.phase`
-// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.holders[*].namespace`
-// +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.holders[*].name`
+// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.holders[0].namespace`
+// +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.holders[0].name`
+// +kubebuilder:printcolumn:name="Also",type=string,JSONPath=`.spec.holders[1].name`
+// +kubebuilder:printcolumn:name="Holders",type=string,JSONPath=`.spec.holders`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Address struct {
 	metav1.TypeMeta   `json:",inline"`
