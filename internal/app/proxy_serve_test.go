@@ -124,6 +124,32 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	}
 	held.Close()
 	kubetest.Eventually(t, 3*time.Second, "the member to be reported as gone", member(v1alpha1.ReportedGone, 0))
+
+	// What others make of its report and its Proxy it writes again.
+	r, err := h.report(t.Context(), "edge-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 3*time.Second, "the deleted report to be back", member(v1alpha1.ReportedGone, 0))
+	if r, err = h.report(t.Context(), "edge-1"); err != nil {
+		t.Fatal(err)
+	}
+	r.Members = nil
+	if err := h.client.Update(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 3*time.Second, "the emptied report to be whole", member(v1alpha1.ReportedGone, 0))
+	px, err := h.proxy(t.Context(), "edge-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.Delete(t.Context(), px); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 5*time.Second, "the deleted Proxy to be back", member(v1alpha1.ReportedGone, 0))
 	tg.Spec.Targets[0].State = v1alpha1.TargetServing
 	if err := h.client.Update(t.Context(), tg); err != nil {
 		t.Fatal(err)
