@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proof"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -31,7 +31,7 @@ func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	if s == nil || len(s.Frontends) == 0 {
 		return r
 	}
-	if len(groupMembers(s)) == 0 {
+	if len(groupMembers(s))+len(s.Absent) == 0 {
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoTargets, "no TargetGroup that the selector matches has a target"
 		for _, p := range s.Problems {
 			if p.Object.Kind == lb.KindTargetGroup || p.Reason == clusterv1.ReasonNoTargets {
@@ -164,7 +164,7 @@ func failsOpen(s *lb.Snapshot) bool {
 
 type judgedMember struct {
 	name    string
-	address netip.Addr
+	address string
 	state   State
 	text    string
 	since   *metav1.Time
@@ -181,7 +181,7 @@ func judgeMembers(o *Objects, l *clusterv1.LoadBalancer, s *lb.Snapshot) []judge
 	mine := checks(s)
 	var out []judgedMember
 	for _, m := range groupMembers(s) {
-		j := judgedMember{name: m.Name, address: m.Address, state: OK, text: "active", since: memberSince(o, l.Namespace, &m)}
+		j := judgedMember{name: m.Name, address: m.Address.String(), state: OK, text: "active", since: memberSince(o, l.Namespace, &m)}
 		if m.Draining {
 			j.state, j.text = Waiting, "draining"
 		}
@@ -214,7 +214,31 @@ func judgeMembers(o *Objects, l *clusterv1.LoadBalancer, s *lb.Snapshot) []judge
 		}
 		out = append(out, j)
 	}
+	for _, a := range s.Absent {
+		out = append(out, judgeNamed(proxies, l.Namespace, a, mine))
+	}
 	return out
+}
+
+// judgeNamed judges a target that is known by a name: what that stands for, each proxy finds out for itself.
+func judgeNamed(proxies []*proof.Proxy, namespace string, a lb.Absent, checks []string) judgedMember {
+	j := judgedMember{name: a.Target, address: a.Name, state: OK, text: "active at the addresses that each proxy looks up"}
+	var said []string
+	for _, v := range proxies {
+		report := v.Reports[namespace]
+		if !v.Live || v.Out || report == nil {
+			continue
+		}
+		for _, e := range report.Members {
+			if e.GroupUID == a.GroupUID && e.TargetUID == a.UID && e.State == v1alpha1.ReportedUnhealthy && (e.Address == a.Name || slices.Contains(checks, e.Check)) {
+				said = append(said, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", v.Name, e.Check, e.Address, e.Message)))
+			}
+		}
+	}
+	if len(said) > 0 {
+		j.state, j.text = Broken, "unhealthy: "+strings.Join(said, "; ")
+	}
+	return j
 }
 
 // memberSince is since when a member isn't plainly active, by its TargetGroup's status.
