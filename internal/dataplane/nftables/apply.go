@@ -191,6 +191,9 @@ type departed struct {
 func (d *Dataplane) commitAll(next *lb.Program) (departed, error) {
 	reread := false
 	for range mostRefused {
+		if err := d.commitUnused(); err != nil {
+			d.log.Info("spreads could not be put in beforehand", "err", err) // They come with the rest, which says why.
+		}
 		c := d.change()
 		if c.empty() {
 			return d.committed(), nil
@@ -220,6 +223,49 @@ func (d *Dataplane) commitAll(next *lb.Program) (departed, error) {
 		}
 	}
 	return departed{}, fmt.Errorf("changing table inet %s: the kernel refuses more than %d objects", d.layout.table, mostRefused)
+}
+
+// spreadsAtOnce bounds how many new spreads one transaction has: the kernel holds all of it twice for a moment.
+const spreadsAtOnce = 500
+
+// commitUnused puts in new spreads by themselves where there are many: no frontend goes by them yet, so nobody sees
+// that they come bit by bit. A table that takes another one's place comes whole.
+func (d *Dataplane) commitUnused() error {
+	if d.replace || len(d.dirty.spreads) <= spreadsAtOnce {
+		return nil
+	}
+	batch := make([]*spread, 0, spreadsAtOnce)
+	put := func() error {
+		c := newChange(d.layout)
+		c.whole = d.missing
+		for _, s := range batch {
+			s.put(c, d.layout)
+		}
+		if c.empty() {
+			return nil
+		}
+		if err := d.commit(c); err != nil {
+			return err
+		}
+		d.missing = false
+		for _, s := range batch {
+			s.have, s.listed = s.want, true
+			delete(d.dirty.spreads, s)
+		}
+		batch = batch[:0]
+		return nil
+	}
+	for s := range d.dirty.spreads {
+		if len(s.have) > 0 || len(s.pools) == 0 {
+			continue
+		}
+		if batch = append(batch, s); len(batch) == spreadsAtOnce {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+	}
+	return put()
 }
 
 // blame leaves what the kernel refuses as it is; false: it named nothing that could be left.

@@ -12,11 +12,14 @@ import (
 )
 
 // fleet is n frontends of n/100 tenants, each over one group of some nodes.
-func fleet(n, nodes int) *lb.Program {
+func fleet(n, nodes int) *lb.Program { return fleetBy(n, nodes, 100) }
+
+// fleetBy is n frontends of n/share tenants.
+func fleetBy(n, nodes, share int) *lb.Program {
 	b := newProgram()
 	for i := range n {
-		t := lb.TenantID(fmt.Sprintf("tenant-%d", i/100))
-		if i%100 == 0 {
+		t := lb.TenantID(fmt.Sprintf("tenant-%d", i/share))
+		if i%share == 0 {
 			members := make([]lb.Member, nodes)
 			for m := range members {
 				members[m] = member(m, false)
@@ -107,6 +110,19 @@ func BenchmarkLoad(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkLoadWithNothingShared is the worst case: each frontend has a group of its own.
+func BenchmarkLoadWithNothingShared(b *testing.B) {
+	p := fleetBy(10000, 3, 1)
+	for b.Loop() {
+		b.StopTimer()
+		dp := newIn(b, benchNamespace(b))
+		b.StartTimer()
+		if _, err := dp.Apply(b.Context(), p, lb.Diff(nil, p)); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
