@@ -53,13 +53,24 @@ func (r *Report) PerSecond() float64 {
 	return float64(r.Sent) / r.Length.Seconds()
 }
 
-// Verdict returns "" if the window proves that nothing failed, else why not.
-func (r *Report) Verdict() string {
+// Busy returns "" if enough was sent for the window to prove anything, else why it proves nothing: neither
+// that requests failed nor that none did.
+func (r *Report) Busy() string {
 	switch {
 	case r.PerSecond() < float64(r.Rate):
 		return fmt.Sprintf("%s: only %.0f requests a second were sent, %d must be: this machine is too busy for the measure", r.Service, r.PerSecond(), r.Rate)
 	case r.LongestPause > longestPause:
 		return fmt.Sprintf("%s: nothing was sent for %s: this machine is too busy for the measure", r.Service, r.LongestPause.Round(time.Millisecond))
+	}
+	return ""
+}
+
+// Verdict returns "" if the window proves that nothing failed, else why not.
+func (r *Report) Verdict() string {
+	busy := r.Busy()
+	switch {
+	case busy != "":
+		return busy
 	case r.Failed > 0:
 		return fmt.Sprintf("%s: %d of %d requests failed (%s); first: %s", r.Service, r.Failed, r.Sent, r.kinds(), strings.Join(r.Examples, "; "))
 	case len(r.Lost) > 0:
