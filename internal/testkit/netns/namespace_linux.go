@@ -60,6 +60,10 @@ func (n *Network) Namespace(name string) *Namespace {
 		}
 		return ns.up("lo")
 	})
+	for _, of := range []string{"all", "default"} { // Addresses of links, too, are there at once.
+		ns.Set("ipv6/conf/"+of+"/accept_dad", "0")
+		ns.Set("ipv6/conf/"+of+"/dad_transmits", "0")
+	}
 	return ns
 }
 
