@@ -55,7 +55,7 @@ func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
 	open := d.metrics.openConnections.WithLabelValues(string(c.front.id.Tenant))
 	open.Inc()
 	defer open.Dec()
-	d.relay(c, config.IdleTimeout)
+	d.relay(c, m, config.IdleTimeout)
 }
 
 // clientOf is a client's address as Frontend.Sources and hashes know it.

@@ -15,11 +15,13 @@ const (
 	refused     = "refused"
 	timedOut    = "timeout"
 	unreachable = "unreachable"
+	// resetAtOnce: connected, and reset before the member said anything.
+	resetAtOnce = "reset"
 	// noResources: this host's fault, not the member's.
 	noResources = "local"
 )
 
-var results = []string{connected, refused, timedOut, unreachable, noResources}
+var results = []string{connected, refused, timedOut, unreachable, resetAtOnce, noResources}
 
 // scarcePause is the wait before the next attempt when this host has no files left.
 const scarcePause = 10 * time.Millisecond
@@ -143,6 +145,33 @@ func (d *Dataplane) dial(address netip.AddrPort) (*net.TCPConn, error) {
 		return nil, err
 	}
 	return c.(*net.TCPConn), nil
+}
+
+const (
+	// early is how soon after the connect a reset says that a member takes connections and can't serve them.
+	early = time.Second
+	// resetsInARow are enough to have it tried last, though clients spoke first and so may have provoked them.
+	resetsInARow = 3
+)
+
+// heard: the member speaks.
+func (m *member) heard() {
+	if m.resets.Load() != 0 {
+		m.resets.Store(0)
+	}
+}
+
+// resetEarly takes in that a member reset a connection of which it had said nothing.
+func (d *Dataplane) resetEarly(m *member, c *conn, clientSpoke bool, after time.Duration) {
+	d.o.Suspect(m.target.member.Address)
+	if after > early {
+		return
+	}
+	m.target.metrics.connects[resetAtOnce].Inc()
+	if n := m.resets.Add(1); !clientSpoke || n >= resetsInARow {
+		port := c.front.config.Load().pool.config.Load().Port
+		d.penalties.add(netip.AddrPortFrom(m.target.member.Address, port), refusedPenalty)
+	}
 }
 
 // judge says what became of a connect and makes its failure known.

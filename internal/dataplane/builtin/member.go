@@ -30,6 +30,8 @@ type member struct {
 	open    atomic.Int64
 	// removed: it is no longer in the group.
 	removed atomic.Bool
+	// resets counts connections in a row that it reset before it said anything.
+	resets atomic.Int32
 
 	mu sync.Mutex
 	// drains: it takes no new connection; since when, and how long open ones may live.

@@ -32,7 +32,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fairlead_proxy_" + name, Help: help}, labels)
 	}
 	m := &metrics{
-		connects:        counter("connects_total", "Connects to targets, by result (ok, refused, timeout, unreachable, local).", "tenant", "target", "result"),
+		connects:        counter("connects_total", "Connects to targets, by result (ok, refused, timeout, unreachable, local); reset counts those of ok that the target reset at once, before it said anything.", "tenant", "target", "result"),
 		accepted:        counter("accepted_total", "Clients' connections accepted.", "tenant", "loadbalancer"),
 		retries:         counter("retries_total", "Connects to a second or further target for one client.", "tenant"),
 		refusedClients:  counter("refused_clients_total", "Clients turned away, by cause (no_members, not_connected, not_allowed).", "tenant", "because"),

@@ -22,20 +22,26 @@ const (
 )
 
 // relay carries bytes both ways until both ends have said all, or one breaks.
-func (d *Dataplane) relay(c *conn, idle time.Duration) {
+func (d *Dataplane) relay(c *conn, m *member, idle time.Duration) {
 	var active *atomic.Int64
 	if idle > 0 {
 		active = &c.active
 		defer c.watchIdle(idle)()
 	}
+	began := time.Now()
 	var e end
-	back := make(chan struct{})
+	there := pump{d: d, from: c.client, to: c.target, active: active}
+	back := pump{d: d, from: c.target, to: c.client, active: active, first: m.heard}
+	ended := make(chan struct{})
 	go func() {
-		defer close(back)
-		d.carry(c, c.target, c.client, active, &e)
+		defer close(ended)
+		back.carry(c, &e)
 	}()
-	d.carry(c, c.client, c.target, active, &e)
-	<-back
+	there.carry(c, &e)
+	<-ended
+	if !back.moved && (isReset(back.readErr) || isReset(there.writeErr)) {
+		d.resetEarly(m, c, there.moved, time.Since(began))
+	}
 	if e.broken.Load() {
 		c.cut()
 		return
@@ -52,17 +58,16 @@ type end struct {
 }
 
 // carry copies one direction and hands on its end.
-func (d *Dataplane) carry(c *conn, from, to *net.TCPConn, active *atomic.Int64, e *end) {
-	p := pump{d: d, from: from, to: to, active: active}
-	readErr, writeErr := p.run()
+func (p *pump) carry(c *conn, e *end) {
+	p.readErr, p.writeErr = p.run()
 	switch {
-	case writeErr != nil:
+	case p.writeErr != nil:
 		// Its other direction may hold a last answer; both are cut when that is through.
 		e.broken.Store(true)
-	case readErr != nil:
+	case p.readErr != nil:
 		e.broken.Store(true)
 		c.cut()
-	case over(from) && !e.said.Load():
+	case over(p.from) && !e.said.Load():
 		// The kernel tells of a reset only once: the other direction's write was told, and has not said so
 		// yet. An end of from looks like this only after an end was sent to it.
 		e.broken.Store(true)
@@ -71,7 +76,7 @@ func (d *Dataplane) carry(c *conn, from, to *net.TCPConn, active *atomic.Int64, 
 		c.cut()
 	default:
 		e.said.Store(true)
-		to.CloseWrite()
+		p.to.CloseWrite()
 	}
 }
 
@@ -81,6 +86,11 @@ type pump struct {
 	d        *Dataplane
 	from, to *net.TCPConn
 	active   *atomic.Int64
+	// first, if there is one, is called with the first bytes; moved: they came.
+	first func()
+	moved bool
+	// What it ended with.
+	readErr, writeErr error
 }
 
 // run copies until from ends (no error) or one of them breaks.
@@ -114,14 +124,20 @@ func (p *pump) run() (readErr, writeErr error) {
 		if buffer == nil {
 			return failed, nil // nil at the end
 		}
-		p.moved()
+		p.touch()
+		if !p.moved {
+			p.moved = true
+			if p.first != nil {
+				p.first()
+			}
+		}
 		_, err := p.to.Write(buffer[:n])
 		p.d.buffers.Put(buffer)
 		buffer = nil
 		if err != nil {
 			return nil, err
 		}
-		p.moved()
+		p.touch()
 		if n < bufferSize {
 			full = 0
 			continue
@@ -143,7 +159,7 @@ func (p *pump) splice() (readErr, writeErr error) {
 	for {
 		p.from.SetReadDeadline(time.Now().Add(spliceTime))
 		n, err := p.to.ReadFrom(&io.LimitedReader{R: p.from, N: spliceChunk})
-		p.moved()
+		p.touch()
 		switch {
 		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 			if over(p.from) {
@@ -154,6 +170,10 @@ func (p *pump) splice() (readErr, writeErr error) {
 			return nil, nil
 		}
 	}
+}
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // over says that a connection was reset or given up: of an error of a splice
@@ -171,7 +191,7 @@ func over(c *net.TCPConn) bool {
 	return err != nil || failed != nil || info.State == unix.BPF_TCP_CLOSE
 }
 
-func (p *pump) moved() {
+func (p *pump) touch() {
 	if p.active != nil {
 		p.active.Store(time.Now().UnixNano())
 	}

@@ -46,7 +46,7 @@ func TestAResetThatAWriteWasToldOfIsNoEnd(t *testing.T) {
 		t.Fatalf("the write was told %v", err)
 	}
 	var e end
-	d.carry(c, target, client, nil, &e)
+	(&pump{d: d, from: target, to: client}).carry(c, &e)
 	if _, err := user.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client got %v, want a reset", err)
 	}
@@ -57,16 +57,16 @@ func TestBothEndsSaidIsAnEnd(t *testing.T) {
 	d := start(t, Options{}).Dataplane
 	for range 100 {
 		client, user := tcpPair(t)
-		target, member := tcpPair(t)
+		target, server := tcpPair(t)
 		c := &conn{client: client, target: target}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			d.relay(c, 0)
+			d.relay(c, &member{}, 0)
 		}()
 		user.CloseWrite()
-		member.CloseWrite()
-		for _, x := range []*net.TCPConn{user, member} {
+		server.CloseWrite()
+		for _, x := range []*net.TCPConn{user, server} {
 			if n, err := x.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, syscall.ECONNRESET) {
 				t.Fatalf("got %d bytes, %v, want an end", n, err)
 			}
