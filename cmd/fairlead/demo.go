@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/demo"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -20,6 +21,9 @@ func newDemoCommand() *cobra.Command {
 agent in each tenant and two proxies, applies example Services and shows what happens to requests, until Ctrl-C.
 
 With --check it runs its story instead and prints a line a step: ` + strings.Join(demo.Steps(), ", ") + `.
+
+With --dataplane nftables traffic is carried by the kernel. Then it needs root, and the proxies, their clients and the nodes are in
+network namespaces of their own, which end with it; the host's own network is left alone. What is served there has IPv6 too.
 
 It needs the kube binary, which "make kube" builds.`,
 		Args: cobra.NoArgs,
@@ -37,6 +41,7 @@ It needs the kube binary, which "make kube" builds.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&check, "check", false, "run the story without a person, and fail at the first step that does not hold")
+	f.StringVar(&o.Dataplane, "dataplane", "builtin", "what carries the traffic: "+strings.Join(app.Dataplanes(), ", "))
 	f.StringVar(&o.KubeBinary, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube of this repository)")
 	f.StringVar(&o.Dir, "dir", "", "directory for data, logs and kubeconfigs, which stays (default: a temporary one)")
 	f.BoolVar(&o.Keep, "keep", false, "keep the temporary directory")

@@ -270,21 +270,24 @@ func addressRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		}
 	}
 	r.Message = strings.Join(values, ", ")
-	if a := grantOf(o, l); a == nil && !o.hidden("addresses") {
-		r.State, r.Message, r.Since = Broken, r.Message+": status shows it, but the ledger has no such grant", nil
+	granted := grantsOf(o, l)
+	lost := slices.DeleteFunc(l.Status.DeepCopy().Addresses, func(a clusterv1.LoadBalancerAddress) bool { return granted[a.Value] })
+	if len(lost) > 0 && !o.hidden("addresses") {
+		r.State, r.Message, r.Since = Broken, r.Message+": status shows "+lost[0].Value+", but the ledger has no such grant", nil
 		r.Fix = "The manager mends this by itself. If it stays so, see to the manager."
 	}
 	return r
 }
 
-// grantOf is the Address that l holds; nil: none.
-func grantOf(o *Objects, l *clusterv1.LoadBalancer) *v1alpha1.Address {
+// grantsOf are the addresses that l holds.
+func grantsOf(o *Objects, l *clusterv1.LoadBalancer) map[string]bool {
+	granted := map[string]bool{}
 	for _, a := range o.Addresses {
 		if a.Spec.Phase == v1alpha1.AddressGranted && slices.ContainsFunc(a.Spec.Holders, func(h v1alpha1.Holder) bool { return h.Namespace == l.Namespace && h.Name == l.Name }) {
-			return a
+			granted[a.Spec.Address] = true
 		}
 	}
-	return nil
+	return granted
 }
 
 // poolEvidence counts the pools that l may get an address from, and names what is being released there.
@@ -336,12 +339,17 @@ func publishedRung(o *Objects, namespace string, key types.NamespacedName, l *cl
 			}
 		}
 	}
-	want := l.Status.Addresses[0].Value
+	var want, missing []string
+	for _, a := range l.Status.Addresses {
+		if want = append(want, a.Value); !slices.Contains(shown, a.Value) {
+			missing = append(missing, a.Value)
+		}
+	}
 	switch c := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed); {
-	case slices.Contains(shown, want):
-		r.State, r.Message = OK, "the Service's status shows "+want
+	case len(missing) == 0:
+		r.State, r.Message = OK, "the Service's status shows "+strings.Join(want, ", ")
 	default:
-		r.State, r.Reason, r.Message = Waiting, clusterv1.ReasonPending, fmt.Sprintf("the Service's status doesn't show %s yet", want)
+		r.State, r.Reason, r.Message = Waiting, clusterv1.ReasonPending, fmt.Sprintf("the Service's status doesn't show %s yet", strings.Join(missing, ", "))
 		if t := o.tenantOf(namespace); t != nil {
 			if c := condition(t.Status.Conditions, v1alpha1.ConditionAgentConnected, t.Generation); c != nil && c.Status != metav1.ConditionTrue {
 				r.State, r.Reason, r.Since = Broken, c.Reason, &c.LastTransitionTime

@@ -55,6 +55,13 @@ func Run(ctx context.Context, o Options) error {
 // invitation is what a person can do now.
 func invitation(f *fleet.Fleet) string {
 	t := f.Tenants[0]
+	where := ""
+	if path := f.ClientsNamespace(f.Proxies[0]); path != "" {
+		where = fmt.Sprintf(`
+Addresses are served in network namespaces of this demo. As a client of %s:
+  nsenter --net=%s curl http://ADDRESS:8080/
+`, f.Proxies[0].Name, path)
+	}
 	return fmt.Sprintf(`
 kubeconfigs   hub      %s
               %s  %s
@@ -66,10 +73,10 @@ Three things to try in another terminal:
   kubectl annotate node node-2 hollow.fairlead.dev/state=dead      # a node dies; …state- brings it back
   kubectl scale deployment web --replicas=6                         # Pods come and go
   kubectl expose deployment web --name=shop --type=LoadBalancer --port=80 --target-port=8080
-  kubectl describe service shop                                     # port 80 may not be bound: read why, and the fix
-
+  kubectl describe service shop                                     # where it is served or, on builtin, why port 80 may not be bound
+%s
 Ctrl-C ends the demo.
-`, f.Hub.Kubeconfig(), f.Tenants[0].Name(), f.Tenants[0].Kubeconfig(), f.Tenants[1].Name(), f.Tenants[1].Kubeconfig(), f.Dir, t.Kubeconfig())
+`, f.Hub.Kubeconfig(), f.Tenants[0].Name(), f.Tenants[0].Kubeconfig(), f.Tenants[1].Name(), f.Tenants[1].Kubeconfig(), f.Dir, t.Kubeconfig(), where)
 }
 
 // view is what a person sees.
@@ -190,7 +197,7 @@ func (v *view) traffic(key servedPort, counts []traffic.Count) string {
 	if l == nil {
 		s := traffic.Service{Name: key.String(), Rate: liveRate}
 		for _, p := range v.Proxies {
-			s.Ways = append(s.Ways, way(p, key.address, key.port))
+			s.Ways = append(s.Ways, p.Way(key.address, key.port))
 		}
 		v.served[key] = &live{remove: v.generator.Add(context.Background(), s), before: map[string]traffic.Count{}}
 		return "…"

@@ -12,6 +12,9 @@ type Options struct {
 	Self string
 	// KubeBinary is the path of the kube binary; "" looks where testkit does.
 	KubeBinary string
+	// Dataplane of the proxies; "" is builtin, which needs no root. With any other the proxies, their clients and the nodes
+	// are in network namespaces, which needs it.
+	Dataplane string
 	// Dir for data, logs and kubeconfigs; it must be empty or absent, and stays.
 	// "" makes a temporary one, which is removed unless Keep is set or a step fails.
 	Dir  string
@@ -24,9 +27,17 @@ type Options struct {
 	Screen bool
 }
 
+// builtin is the data plane that needs no network namespaces.
+const builtin = "builtin"
+
 // tenants of the demo: the second shows that nothing mixes.
 const tenants = 2
 
+func (o *Options) namespaces() bool { return o.Dataplane != "" && o.Dataplane != builtin }
+
 func (o *Options) fleet(say func(string, ...any)) fleet.Options {
-	return fleet.Options{Self: o.Self, KubeBinary: o.KubeBinary, Dir: o.Dir, Tenants: tenants, Say: say}
+	return fleet.Options{
+		Self: o.Self, KubeBinary: o.KubeBinary, Dir: o.Dir, Tenants: tenants, Say: say,
+		Dataplane: o.Dataplane, Namespaces: o.namespaces(),
+	}
 }

@@ -121,17 +121,15 @@ func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason, fix stri
 	return found, err
 }
 
-// way is how a client reaches an address through one proxy.
-func way(p *fleet.Proxy, a netip.Addr, port uint16) traffic.Way {
-	return traffic.Way{Name: p.Name, Address: netip.AddrPortFrom(p.At(a), port)}
-}
+// ask makes one request.
+func ask(ctx context.Context, w traffic.Way) (traffic.Answer, error) { return w.Ask(ctx, "/") }
 
 // firstAnswers makes one request through each proxy, without a second try, and judges who answers.
 func (s *story) firstAnswers(ctx context.Context, t *fleet.Tenant, a netip.Addr, port uint16) error {
 	allow := t.Pods.Allow("web")
 	for _, p := range s.Proxies {
 		began := time.Now()
-		answer, err := traffic.Ask(ctx, way(p, a, port).Address, "/")
+		answer, err := ask(ctx, p.Way(a, port))
 		if err != nil {
 			return fmt.Errorf("the first request to %s:%d through %s: %w", a, port, p.Name, err)
 		}
@@ -148,7 +146,7 @@ func (s *story) awaitRefusal(ctx context.Context, a netip.Addr, port uint16) err
 	defer cancel()
 	return testkit.Poll(ctx, look, fmt.Sprintf("%s:%d to refuse", a, port), func(ctx context.Context) error {
 		for _, p := range s.Proxies {
-			if _, err := traffic.Ask(ctx, way(p, a, port).Address, "/"); traffic.KindOf(err) != traffic.FailureRefused {
+			if _, err := ask(ctx, p.Way(a, port)); traffic.KindOf(err) != traffic.FailureRefused {
 				return fmt.Errorf("%s: %w", p.Name, orAnswered(err))
 			}
 		}
@@ -164,7 +162,7 @@ func (s *story) judgeRefusal(ctx context.Context, a netip.Addr, port uint16, cal
 	for until := call.Add(within + 500*time.Millisecond); ; {
 		for _, p := range s.Proxies {
 			begun := time.Since(call)
-			_, err := traffic.Ask(ctx, way(p, a, port).Address, "/")
+			_, err := ask(ctx, p.Way(a, port))
 			if traffic.KindOf(err) == traffic.FailureRefused {
 				continue
 			}

@@ -47,6 +47,9 @@ func classUnknown(ctx context.Context, s *story) (string, error) {
 
 // portRefused: a port that may not be bound is an error of that port alone; the other one is served.
 func portRefused(ctx context.Context, s *story) (string, error) {
+	if s.inKernel {
+		return refusedInKernel(ctx, s)
+	}
 	t := s.Tenants[0]
 	service, err := s.refusedExample("port-80")
 	if err != nil {
@@ -75,6 +78,32 @@ func portRefused(ctx context.Context, s *story) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("ports[80].error %s, port %d is answered; event and condition: %q", reason, webPort, c.event), deleteService(ctx, t, service.GetName())
+}
+
+// refusedInKernel: a kernel binds any port, but can put nothing into a stream. A Service that wants a header there says so,
+// and is served once it no longer does.
+func refusedInKernel(ctx context.Context, s *story) (string, error) {
+	t := s.Tenants[0]
+	service := newService("proxied")
+	service.SetAnnotations(map[string]string{v1alpha1.AnnotationProxyProtocol: "V2"})
+	if err := t.Apply(ctx, service); err != nil {
+		return "", err
+	}
+	c, err := awaitComplaint(ctx, t, service.GetName(), "NotSupported", "class with another data plane")
+	if err != nil {
+		return "", err
+	}
+	if err := t.Apply(ctx, newService("proxied")); err != nil {
+		return "", err
+	}
+	a, err := awaitAddress(ctx, t, service.GetName())
+	if err != nil {
+		return "", err
+	}
+	if err := s.firstAnswers(ctx, t, a, webPort); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("event and condition: %q; without it port %d is answered", c.event, webPort), deleteService(ctx, t, service.GetName())
 }
 
 // spoilPort80 sees to it that port 80 can't be bound, and returns with which reason and which fix. Where the

@@ -33,7 +33,7 @@ func created(ctx context.Context, s *story) (string, error) {
 	}
 	lines := []string{}
 	for _, t := range s.Tenants {
-		if err := awaitReplicas(ctx, t, 3); err != nil {
+		if err := awaitReplicas(ctx, t, "web", 3); err != nil {
 			return "", err
 		}
 		began := time.Now()
@@ -76,7 +76,7 @@ func spread(ctx context.Context, s *story) (string, error) {
 			return "", err
 		}
 		for _, p := range s.Proxies {
-			count, err := s.ask(ctx, t, way(p, s.web[i], webPort), requests)
+			count, err := s.ask(ctx, t, "web", p.Way(s.web[i], webPort), requests)
 			if err != nil {
 				return "", err
 			}
@@ -95,11 +95,11 @@ func spread(ctx context.Context, s *story) (string, error) {
 }
 
 // ask makes requests one after the other and counts the answers by Pod; each must be right.
-func (s *story) ask(ctx context.Context, t *fleet.Tenant, w traffic.Way, requests int) (map[string]int, error) {
-	allow, count := t.Pods.Allow("web"), map[string]int{}
+func (s *story) ask(ctx context.Context, t *fleet.Tenant, app string, w traffic.Way, requests int) (map[string]int, error) {
+	allow, count := t.Pods.Allow(app), map[string]int{}
 	for range requests {
 		begun := time.Now()
-		answer, err := traffic.Ask(ctx, w.Address, "/")
+		answer, err := ask(ctx, w)
 		s.judged++
 		if err != nil {
 			return nil, fmt.Errorf("%s through %s: %w", t.Name(), w.Name, err)
@@ -122,22 +122,22 @@ func secondTenant(ctx context.Context, s *story) (string, error) {
 	return fmt.Sprintf("%s and %s, no mixing: %s", s.web[0], s.web[1], measured), err
 }
 
-// scale sets the replicas of the Deployment web.
-func scale(ctx context.Context, t *fleet.Tenant, replicas int) error {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+// scale sets the replicas of a Deployment.
+func scale(ctx context.Context, t *fleet.Tenant, name string, replicas int) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if err := t.API.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
-		return fmt.Errorf("scaling %s's web to %d: %w", t.Name(), replicas, err)
+		return fmt.Errorf("scaling %s's %s to %d: %w", t.Name(), name, replicas, err)
 	}
-	return awaitReplicas(ctx, t, replicas)
+	return awaitReplicas(ctx, t, name, replicas)
 }
 
 // awaitReplicas waits until that many Pods are ready and no other is left but those that end.
-func awaitReplicas(ctx context.Context, t *fleet.Tenant, replicas int) error {
+func awaitReplicas(ctx context.Context, t *fleet.Tenant, name string, replicas int) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	return testkit.Poll(ctx, look, fmt.Sprintf("%d Pods of %s's web", replicas, t.Name()), func(ctx context.Context) error {
+	return testkit.Poll(ctx, look, fmt.Sprintf("%d Pods of %s's %s", replicas, t.Name(), name), func(ctx context.Context) error {
 		d := &appsv1.Deployment{}
-		if err := t.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, d); err != nil {
+		if err := t.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d); err != nil {
 			return err
 		}
 		if d.Status.ObservedGeneration < d.Generation || int(d.Status.Replicas) != replicas || int(d.Status.ReadyReplicas) != replicas {
@@ -149,7 +149,7 @@ func awaitReplicas(ctx context.Context, t *fleet.Tenant, replicas int) error {
 
 // awaitPods waits until that many Pods run, and returns their names in order.
 func awaitPods(ctx context.Context, t *fleet.Tenant, replicas int) ([]string, error) {
-	if err := awaitReplicas(ctx, t, replicas); err != nil {
+	if err := awaitReplicas(ctx, t, "web", replicas); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, soon)
@@ -170,7 +170,7 @@ func scaledUp(ctx context.Context, s *story) (string, error) {
 	t := s.Tenants[0]
 	pods := []string{}
 	reports, measured, err := s.window(ctx, func(ctx context.Context) (err error) {
-		if err := scale(ctx, t, replicas); err != nil {
+		if err := scale(ctx, t, "web", replicas); err != nil {
 			return err
 		}
 		pods, err = awaitPods(ctx, t, replicas)
@@ -191,7 +191,7 @@ func scaledUp(ctx context.Context, s *story) (string, error) {
 // and nothing fails.
 func scaledDown(ctx context.Context, s *story) (string, error) {
 	t := s.Tenants[0]
-	if err := scale(ctx, t, 6); err != nil {
+	if err := scale(ctx, t, "web", 6); err != nil {
 		return "", err
 	}
 	if _, err := awaitPods(ctx, t, 6); err != nil {
@@ -199,7 +199,7 @@ func scaledDown(ctx context.Context, s *story) (string, error) {
 	}
 	pods := []string{}
 	reports, measured, err := s.window(ctx, func(ctx context.Context) (err error) {
-		if err := scale(ctx, t, 2); err != nil {
+		if err := scale(ctx, t, "web", 2); err != nil {
 			return err
 		}
 		pods, err = awaitPods(ctx, t, 2)
@@ -213,12 +213,58 @@ func scaledDown(ctx context.Context, s *story) (string, error) {
 			return "", fmt.Errorf("pod %s got none of %d requests", pod, reports[0].Sent)
 		}
 	}
-	return fmt.Sprintf("from 6 to 2, no answer of an ended Pod; %s", measured), scale(ctx, t, 3)
+	return fmt.Sprintf("from 6 to 2, no answer of an ended Pod; %s", measured), scale(ctx, t, "web", 3)
+}
+
+// nodeKilledInKernel: a kernel that rewrites packets can't try another node. So what is lost is what goes to the dead one until
+// the checks have failed twice; then nothing is, and connections that are open stay open.
+func nodeKilledInKernel(ctx context.Context, s *story) (string, error) {
+	// Two checks 2 s apart, after up to 2 s and a jitter.
+	const noticed = 6 * time.Second
+	t := s.Tenants[0]
+	node := t.Nodes()[1].Name
+	killed := time.Time{}
+	reports, began, err := s.measure(ctx, func(ctx context.Context) error {
+		if err := t.KillNode(ctx, node); err != nil {
+			return err
+		}
+		killed = time.Now()
+		return pause(ctx, noticed)
+	})
+	if err != nil {
+		return "", err
+	}
+	lost, sent := 0, 0
+	for i, second := range reports[0].Seconds {
+		at := began.Add(time.Duration(i) * time.Second)
+		sent += second.Sent
+		if second.Failed == 0 {
+			continue
+		}
+		lost += second.Failed
+		if at.Add(time.Second).Before(killed) || at.After(killed.Add(noticed)) {
+			return "", fmt.Errorf("%d requests failed from %s after %s was killed: %s", second.Failed, at.Sub(killed).Round(time.Millisecond), node, strings.Join(reports[0].Examples, "; "))
+		}
+	}
+	switch {
+	case lost == 0:
+		return "", fmt.Errorf("none of %d requests failed when %s was killed: the claim could not fail", sent, node)
+	case len(reports[0].Lost) > 0:
+		return "", fmt.Errorf("%d of %d held connections were lost; first: %s", len(reports[0].Lost), reports[0].Held, reports[0].Lost[0])
+	case reports[1].Verdict() != "":
+		return "", fmt.Errorf("the other tenant: %s", reports[1].Verdict())
+	}
+	_, back, err := s.window(ctx, func(ctx context.Context) error { return t.ReviveNode(ctx, node) })
+	return fmt.Sprintf("%s dead: %d of %d requests lost within %s, none after; %d of %d held; back: %s",
+		node, lost, sent, noticed, reports[0].Held, reports[0].Held, back), err
 }
 
 // nodeKilled: a node's ports close, and nothing fails; 2 s later no proxy tries it
 // any more but with health checks; and it comes back.
 func nodeKilled(ctx context.Context, s *story) (string, error) {
+	if s.inKernel {
+		return nodeKilledInKernel(ctx, s)
+	}
 	t := s.Tenants[0]
 	node := t.Nodes()[1].Name
 	before, err := s.connectsBy(ctx, t, node)

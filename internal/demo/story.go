@@ -25,27 +25,32 @@ const (
 // step is one clause of the story: an event, and a claim about it that can fail.
 type step struct {
 	name string
+	// inNamespaces says that it needs what only network namespaces have: IPv6.
+	inNamespaces bool
 	// run returns what was measured.
 	run func(context.Context, *story) (string, error)
 }
 
 // steps in the order of the story. Each needs the first, and no other.
 var steps = []step{
-	{"created", created},
-	{"spread", spread},
-	{"second-tenant", secondTenant},
-	{"scaled-up", scaledUp},
-	{"scaled-down", scaledDown},
-	{"node-killed", nodeKilled},
-	{"manager-restart", managerRestart},
-	{"agent-restart", agentRestart},
-	{"hub-away", hubAway},
-	{"deleted", deleted},
-	{"cluster-ip", clusterIP},
-	{"pool-empty", poolEmpty},
-	{"waiter", waiter},
-	{"class-unknown", classUnknown},
-	{"port-refused", portRefused},
+	{"created", false, created},
+	{"spread", false, spread},
+	{"second-tenant", false, secondTenant},
+	{"two-ports", false, twoPorts},
+	{"udp", false, udp},
+	{"ipv6", true, ipv6},
+	{"scaled-up", false, scaledUp},
+	{"scaled-down", false, scaledDown},
+	{"node-killed", false, nodeKilled},
+	{"manager-restart", false, managerRestart},
+	{"agent-restart", false, agentRestart},
+	{"hub-away", false, hubAway},
+	{"deleted", false, deleted},
+	{"cluster-ip", false, clusterIP},
+	{"pool-empty", false, poolEmpty},
+	{"waiter", false, waiter},
+	{"class-unknown", false, classUnknown},
+	{"port-refused", false, portRefused},
 }
 
 // Steps returns the names of the story's steps, in order.
@@ -62,6 +67,8 @@ type story struct {
 	*fleet.Fleet
 	// web holds each tenant's address of the Service web, in the order of the tenants.
 	web []netip.Addr
+	// inKernel says that the data plane rewrites packets: it binds no port, and tries no member twice.
+	inKernel bool
 	// judged counts requests.
 	judged int
 }
@@ -69,7 +76,7 @@ type story struct {
 // Check runs the story without a person, prints a line a step, and returns an
 // error at the first that fails, with the reason and where the logs are.
 func Check(ctx context.Context, o Options) error {
-	selected, err := selectSteps(o.Only)
+	selected, err := selectSteps(o.Only, o.namespaces())
 	if err != nil {
 		return err
 	}
@@ -86,7 +93,7 @@ func Check(ctx context.Context, o Options) error {
 		return fmt.Errorf("%w\nlogs are in %s", err, f.Dir)
 	}
 	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.Dir)
-	s := &story{Fleet: f}
+	s := &story{Fleet: f, inKernel: o.Dataplane == "nftables"}
 	for i, step := range selected {
 		began := time.Now()
 		measured, err := step.run(ctx, s)
@@ -124,17 +131,18 @@ func end(f *fleet.Fleet, keep bool, say func(string, ...any)) {
 	}
 }
 
-func selectSteps(only string) ([]step, error) {
-	if only == "" {
-		return steps, nil
-	}
+func selectSteps(only string, inNamespaces bool) ([]step, error) {
+	var chosen []step
 	for i, s := range steps {
-		if s.name == only {
-			if i == 0 {
-				return steps[:1], nil
-			}
-			return []step{steps[0], s}, nil
+		switch {
+		case s.name == only && s.inNamespaces && !inNamespaces:
+			return nil, fmt.Errorf("step %s needs network namespaces: choose a --dataplane other than %s", only, builtin)
+		case (only == "" || s.name == only || i == 0) && (inNamespaces || !s.inNamespaces):
+			chosen = append(chosen, s)
 		}
+	}
+	if only == "" || len(chosen) > 1 || only == steps[0].name {
+		return chosen, nil
 	}
 	return nil, fmt.Errorf("no step is called %q; there are %s", only, strings.Join(Steps(), ", "))
 }
@@ -145,16 +153,15 @@ func (s *story) services() []traffic.Service {
 	for i, t := range s.Tenants {
 		ways := []traffic.Way{}
 		for _, p := range s.Proxies {
-			ways = append(ways, way(p, s.web[i], webPort))
+			ways = append(ways, p.Way(s.web[i], webPort))
 		}
 		services = append(services, traffic.Service{Name: t.Name(), Ways: ways, Rate: rate, Held: held, Allow: t.Pods.Allow("web")})
 	}
 	return services
 }
 
-// window measures an event during which nothing may fail, from 2 s before it to 5 s
-// after it returned, and says what was measured.
-func (s *story) window(ctx context.Context, event func(context.Context) error) ([]traffic.Report, string, error) {
+// measure is a window that is yet to be judged, and when it began.
+func (s *story) measure(ctx context.Context, event func(context.Context) error) ([]traffic.Report, time.Time, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g := traffic.NewGenerator()
@@ -162,11 +169,24 @@ func (s *story) window(ctx context.Context, event func(context.Context) error) (
 	for _, service := range s.services() {
 		g.Add(ctx, service)
 	}
-	reports, err := g.Around(ctx, event)
+	called := time.Time{}
+	reports, err := g.Around(ctx, func(ctx context.Context) error {
+		called = time.Now()
+		return event(ctx)
+	})
+	for _, r := range reports {
+		s.judged += r.Sent
+	}
+	return reports, called.Add(-traffic.Before), err
+}
+
+// window measures an event during which nothing may fail, from 2 s before it to 5 s
+// after it returned, and says what was measured.
+func (s *story) window(ctx context.Context, event func(context.Context) error) ([]traffic.Report, string, error) {
+	reports, _, err := s.measure(ctx, event)
 	lines := []string{}
 	errs := []error{err}
 	for _, r := range reports {
-		s.judged += r.Sent
 		lines = append(lines, r.String())
 		if why := r.Verdict(); why != "" {
 			errs = append(errs, errors.New(why))

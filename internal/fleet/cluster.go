@@ -92,7 +92,32 @@ func (w *Network) Example(name string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading example %s: %w", name, err)
 	}
+	if w.world != nil {
+		for _, o := range objects {
+			if err := addIPv6(o); err != nil {
+				return nil, fmt.Errorf("reading example %s: %w", name, err)
+			}
+		}
+	}
 	return objects, nil
+}
+
+// addIPv6 gives a pool of more than one address, and a Tenant, what their namesakes have in IPv6.
+func addIPv6(o *unstructured.Unstructured) error {
+	field, more := "", ""
+	switch {
+	case o.GetKind() == "AddressPool" && o.GetName() == "public":
+		field, more = "ranges", served6.String()
+	case o.GetKind() == "Tenant":
+		field, more = "targetCIDRs", nodes6.String()
+	default:
+		return nil
+	}
+	have, _, err := unstructured.NestedStringSlice(o.Object, "spec", field)
+	if err != nil {
+		return err
+	}
+	return unstructured.SetNestedStringSlice(o.Object, append(have, more), "spec", field)
 }
 
 func parseManifest(text []byte) ([]*unstructured.Unstructured, error) {

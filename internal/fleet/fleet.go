@@ -7,17 +7,20 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/traffic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
-	nodeCount = 3
+	nodeCount  = 3
+	proxyCount = 2
 	// ProxyPool is the pool of both proxies, which the example classes name.
 	ProxyPool = "edge"
 )
@@ -33,6 +36,11 @@ type Options struct {
 	// Dir for data, logs and kubeconfigs; it must be empty or absent, and stays.
 	// "" makes a temporary one.
 	Dir string
+	// Dataplane of the proxies. Default: builtin.
+	Dataplane string
+	// Namespaces puts the nodes, each proxy and the clients of each into network namespaces of their own, joined by links,
+	// with IPv4 and IPv6. It needs root. Else all is on loopback.
+	Namespaces bool
 	// Tenants is the number of tenant clusters, at most two: those of examples/hub.yaml.
 	Tenants int
 	// Audit has each API server write an audit log.
@@ -73,10 +81,25 @@ type Proxy struct {
 	// Metrics is where it serves its metrics.
 	Metrics netip.AddrPort
 	at      func(netip.Addr) netip.Addr
+	host    testkit.Host // where it runs; nil: here
+	dial    traffic.Dial // from where clients ask it; nil: from here
 }
 
 // At returns where this proxy serves a granted address.
 func (p *Proxy) At(a netip.Addr) netip.Addr { return p.at(a) }
+
+// Way is how clients reach a granted address through this proxy.
+func (p *Proxy) Way(a netip.Addr, port uint16) traffic.Way {
+	return traffic.Way{Name: p.Name, Address: netip.AddrPortFrom(p.At(a), port), Dial: p.dial}
+}
+
+// ClientsNamespace is a path that opens the network namespace of this proxy's clients; empty: they are on this host.
+func (f *Fleet) ClientsNamespace(p *Proxy) string {
+	if f.Network.world == nil {
+		return ""
+	}
+	return f.Network.world.clientsPath(slices.Index(f.Proxies, p) + 1)
+}
 
 // Start starts a fleet with the example pools, classes and tenants. The caller calls
 // Stop in any case, also after an error.
@@ -107,7 +130,12 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 }
 
 func (f *Fleet) makeRoom(context.Context) (err error) {
-	if f.Network, err = claimNetwork(); err != nil {
+	if f.options.Namespaces {
+		f.Network, err = newWorld(f.options.Tenants)
+	} else {
+		f.Network, err = claimNetwork()
+	}
+	if err != nil {
 		return err
 	}
 	if f.options.Dir == "" {
@@ -139,7 +167,11 @@ func (f *Fleet) startClusters(ctx context.Context) error {
 }
 
 func (f *Fleet) startCluster(ctx context.Context, name string) (*Cluster, error) {
-	return startCluster(ctx, testkit.Options{Name: name, Dir: filepath.Join(f.Dir, name), KubeBinary: f.options.KubeBinary, Audit: f.options.Audit})
+	o := testkit.Options{Name: name, Dir: filepath.Join(f.Dir, name), KubeBinary: f.options.KubeBinary, Audit: f.options.Audit}
+	if w := f.Network.world; w != nil {
+		o.DualStack, o.NodesHost = true, w.nodesHost()
+	}
+	return startCluster(ctx, o)
 }
 
 func (f *Fleet) startTenant(ctx context.Context, name string, number int) (*Tenant, error) {
@@ -148,9 +180,14 @@ func (f *Fleet) startTenant(ctx context.Context, name string, number int) (*Tena
 		return nil, err
 	}
 	t := &Tenant{Cluster: c}
+	if w := f.Network.world; w != nil {
+		if err := w.relayToNodes(c.APIServerAddress()); err != nil {
+			return t, err
+		}
+	}
 	nodes := make([]testkit.NodeSpec, nodeCount)
 	for i := range nodes {
-		nodes[i] = testkit.NodeSpec{Name: fmt.Sprintf("node-%d", i+1), Address: f.Network.node(number, i+1)}
+		nodes[i] = testkit.NodeSpec{Name: fmt.Sprintf("node-%d", i+1), Address: f.Network.node(number, i+1), Address6: f.Network.node6(number, i+1)}
 	}
 	if _, err := c.StartNodes(ctx, nodes); err != nil {
 		return t, err

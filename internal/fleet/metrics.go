@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -18,13 +19,24 @@ type sample struct {
 
 var label = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
 
+// client reaches what this proxy serves on its own host's loopback.
+func (p *Proxy) client() *http.Client {
+	if p.host == nil {
+		return http.DefaultClient
+	}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return p.host.Dial(ctx, net.Dialer{}, network, address)
+	}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
+}
+
 // metric reads the samples of one metric from a program.
 func (p *Proxy) metric(ctx context.Context, name string) ([]sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Metrics.String()+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.client().Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("reading the metrics of %s: %w", p.Name, err)
 	}

@@ -7,17 +7,30 @@ import (
 	"strings"
 )
 
-// Network is the loopback addresses of one demo. Several demos can run on one
-// machine: each has a number of its own, 0 for the first.
+// Network is the addresses of one demo: on loopback, or in network namespaces of its own.
+//
+// On loopback, several demos can run on one machine: each has a number of its own, 0 for the first.
 //
 //	127.20.T.N     node N of tenant T (127.(20+number).T.N)
 //	127.80.n.0/24  what clients ask for; edge-1 binds it as it is
 //	127.81.n.0/24  the same, as edge-2 binds it
 //	127.82.16n.0/20 and 127.83.16n.0/20 likewise, for those who need many
+//
+// In namespaces the same begins with 10 and there is IPv6 (see world):
+//
+//	10.20.T.N, fd00:20:T::N   node N of tenant T
+//	10.80.0.0/24, fd00:80::   what clients ask for, of each proxy
 type Network struct {
 	number int
 	claim  net.Listener
+	world  *world // nil: on loopback
 }
+
+// IPv6 of demos in namespaces.
+var (
+	served6 = netip.MustParsePrefix("fd00:80::/120")
+	nodes6  = netip.MustParsePrefix("fd00:20::/32")
+)
 
 const (
 	networks  = 16
@@ -38,21 +51,43 @@ func claimNetwork() (*Network, error) {
 	return nil, fmt.Errorf("no network is free: %d demos run on this machine", networks)
 }
 
-func (w *Network) release() { _ = w.claim.Close() }
+func (w *Network) release() {
+	if w.world != nil {
+		w.world.close()
+		return
+	}
+	_ = w.claim.Close()
+}
+
+// first is the first byte of all addresses.
+func (w *Network) first() byte {
+	if w.world != nil {
+		return 10
+	}
+	return 127
+}
 
 // Served is what the examples' addresses lie in.
 func (w *Network) Served() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 80, byte(w.number), 0}), 24)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{w.first(), 80, byte(w.number), 0}), 24)
 }
 
 // node is the address of node n of tenant t, both counted from 1.
 func (w *Network) node(t, n int) netip.Addr {
-	return netip.AddrFrom4([4]byte{127, byte(20 + w.number), byte(t), byte(n)})
+	return netip.AddrFrom4([4]byte{w.first(), byte(20 + w.number), byte(t), byte(n)})
+}
+
+// node6 is its IPv6 address; the zero value: it has none.
+func (w *Network) node6(t, n int) netip.Addr {
+	if w.world == nil {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0x20, 0, byte(t), 15: byte(n)})
 }
 
 // Wide is a range that no example uses; edge-2 binds it in 127.83.
 func (w *Network) Wide() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 82, byte(16 * w.number), 0}), 20)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{w.first(), 82, byte(16 * w.number), 0}), 20)
 }
 
 // translate is the address under which edge-2 serves a granted address.
@@ -74,7 +109,7 @@ func (w *Network) bindAs() []string {
 // manifest is an example with its addresses moved into this network.
 func (w *Network) manifest(text string) string {
 	return strings.NewReplacer(
-		"127.80.0.", fmt.Sprintf("127.80.%d.", w.number),
-		"127.20.", fmt.Sprintf("127.%d.", 20+w.number),
+		"127.80.0.", fmt.Sprintf("%d.80.%d.", w.first(), w.number),
+		"127.20.", fmt.Sprintf("%d.%d.", w.first(), 20+w.number),
 	).Replace(text)
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/traffic"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,8 +65,12 @@ func (f *Fleet) startAgentsAndProxies(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.startProxy(ctx, 1, func(a netip.Addr) netip.Addr { return a }); err != nil {
+	same := func(a netip.Addr) netip.Addr { return a }
+	if err := f.startProxy(ctx, 1, same); err != nil {
 		return err
+	}
+	if f.Network.world != nil {
+		return f.startProxy(ctx, 2, same)
 	}
 	return f.startProxy(ctx, 2, f.Network.translate, f.Network.bindAs()...)
 }
@@ -111,18 +117,25 @@ func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 	if err != nil {
 		return err
 	}
-	c := testkit.Command{}
+	c, dial := testkit.Command{}, traffic.Dial(nil)
+	if w := f.Network.world; w != nil {
+		if err := w.relayToProxy(number, f.Hub.APIServerAddress()); err != nil {
+			return err
+		}
+		c.Host, dial = w.proxyHost(number), w.dialProxy(number)
+	}
 	if os.Geteuid() == 0 {
 		c.DropCapabilities = []uintptr{unix.CAP_NET_BIND_SERVICE}
 	}
 	p, err := f.start(name, proxyHost+number, c, append([]string{"proxy",
 		"--name=" + name,
 		"--pool=" + ProxyPool,
+		"--dataplane=" + cmp.Or(f.options.Dataplane, "builtin"),
 		"--kubeconfig=" + kubeconfig,
 		"--state-dir=" + filepath.Join(f.Dir, name)}, flags...)...)
 	if err != nil {
 		return err
 	}
-	f.Proxies = append(f.Proxies, &Proxy{Program: p, Metrics: netip.AddrPortFrom(f.ownAddress(proxyHost+number), metricsPort), at: at})
+	f.Proxies = append(f.Proxies, &Proxy{Program: p, Metrics: netip.AddrPortFrom(f.ownAddress(proxyHost+number), metricsPort), at: at, host: c.Host, dial: dial})
 	return nil
 }

@@ -1,6 +1,9 @@
 package testkit
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // defaultControllers are all that `kube controllers` runs by default. They are named
 // here so that options can add to them.
@@ -52,7 +55,7 @@ func (c *ControlPlane) apiServerFlags() []string {
 		"--etcd-servers=" + c.url("http", etcdPort),
 		"--bind-address=" + address,
 		"--advertise-address=" + address, // needed where there is no default route
-		"--secure-port=6443",
+		"--secure-port=" + strconv.Itoa(apiServerPort),
 		"--tls-cert-file=" + c.path("apiserver.crt"),
 		"--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),

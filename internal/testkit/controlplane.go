@@ -196,6 +196,11 @@ func (c *ControlPlane) Dir() string { return c.dir }
 // API server, .11 and on are its nodes by default.
 func (c *ControlPlane) Subnet() netip.Prefix { return c.subnet.prefix }
 
+// APIServerAddress is where the API server listens.
+func (c *ControlPlane) APIServerAddress() netip.AddrPort {
+	return netip.AddrPortFrom(c.subnet.host(1), apiServerPort)
+}
+
 // Kubeconfig is the path of a kubeconfig of user admin in group system:masters. It
 // carries its keys in it.
 func (c *ControlPlane) Kubeconfig() string { return c.path("kubeconfig") }

@@ -12,7 +12,12 @@ import (
 )
 
 // TestStory is `fairlead demo --check`: the same steps on the same code.
-func TestStory(t *testing.T) {
+func TestStory(t *testing.T) { tell(t, "builtin") }
+
+// TestStoryInKernel is the same with --dataplane nftables, in network namespaces.
+func TestStoryInKernel(t *testing.T) { tell(t, "nftables") }
+
+func tell(t *testing.T, dataplane string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	root, err := testkit.ModuleRoot()
@@ -26,7 +31,7 @@ func TestStory(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building fairlead: %s\n%s", err, out)
 	}
-	if err := demo.Check(ctx, demo.Options{Self: self, Out: t.Output()}); err != nil {
+	if err := demo.Check(ctx, demo.Options{Self: self, Dataplane: dataplane, Out: t.Output()}); err != nil {
 		t.Fatal(err)
 	}
 }
