@@ -4,7 +4,7 @@
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
-PURE := ./internal/lb/... ./internal/dataplane/... ./internal/health/... ./internal/resolve/... ./internal/traffic/...
+PURE := ./internal/lb/... ./internal/dataplane/builtin/... ./internal/dataplane/nftables/... ./internal/health/... ./internal/resolve/... ./internal/traffic/...
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -12,7 +12,8 @@ help: ## Show this list
 demo: build kube ## A hub, two tenant clusters and two proxies on this machine; ARGS=--check runs its story and ends
 	bin/fairlead demo $(ARGS)
 
-test: build kube ## All tests: units, real API servers, the demo's story
+test: build kube ## As root: all tests: units, data planes in network namespaces, real API servers, the demo's story
+	@hack/deps.sh nft conntrack gcc
 	go test -p 1 -timeout 20m $$(go list ./... | grep -v /test/e2e)
 	go test -timeout 20m -v ./test/e2e # alone, because it measures traffic
 	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
@@ -33,7 +34,8 @@ generate: ## Deep copies and CRDs from api/
 bench: build kube ## The figures, each beside a plain echo on the same servers
 	go run ./test/bench $(ARGS)
 
-bench-dataplane: ## As root, with nft and haproxy: the data planes beside none, rules by hand and HAProxy; 15 minutes, ARGS=-quick two
+bench-dataplane: ## As root, with nft and haproxy: the data planes beside none, rules by hand and HAProxy; a quarter of an hour, ARGS=-quick two minutes
+	@hack/deps.sh nft haproxy
 	go run ./test/bench-dataplane $(ARGS)
 
 build: ## bin/fairlead

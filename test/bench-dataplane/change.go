@@ -21,11 +21,14 @@ var (
 type once struct {
 	// Effect is from before lb.Diff to the first connection that went the new way having ended; connections are made every
 	// few hundred microseconds. Apply is the call, Diff the comparison before it.
-	Effect, Apply, Diff time.Duration
+	Effect time.Duration `json:"effect"`
+	Apply  time.Duration `json:"apply"`
+	Diff   time.Duration `json:"diff"`
 	// CPU and DiffCPU of the process, in Apply and in Diff.
-	CPU, DiffCPU time.Duration
+	CPU     time.Duration `json:"cpu"`
+	DiffCPU time.Duration `json:"diffCPU"`
 	// Relapses are connections that went the old way after one had gone the new.
-	Relapses int
+	Relapses int `json:"relapses"`
 }
 
 // changeCase is one data plane at one size.
@@ -34,12 +37,16 @@ type changeCase struct {
 	Frontends int    `json:"frontends"`
 	Members   int    `json:"members"`
 	// Load is the first Apply; LoadEffect as once.Effect, of the last frontend, Apply included.
-	Load, LoadEffect, LoadCPU time.Duration
+	Load       time.Duration `json:"load"`
+	LoadEffect time.Duration `json:"loadEffect"`
+	LoadCPU    time.Duration `json:"loadCPU"`
 	// Kernel is the growth of unreclaimable slab, vmalloc and per-CPU memory of the whole machine by it.
-	Kernel, RSS int64
-	Changes     map[change][]once
+	Kernel  int64             `json:"kernel"`
+	RSS     int64             `json:"rss"`
+	Changes map[change][]once `json:"changes"`
 	// Messages and Bytes that nftables told of one change.
-	Messages, Bytes map[change]int
+	Messages map[change]int `json:"messages,omitempty"`
+	Bytes    map[change]int `json:"bytes,omitempty"`
 }
 
 // measureChanges loads each of our data planes with Programs of each size and changes them.
@@ -107,9 +114,6 @@ func newStage(ctx context.Context, plane string, frontends, memberCount, servers
 		return nil, err
 	}
 	s.stops = append(s.stops, s.lb.close)
-	if err := s.lb.set(forgetful); err != nil {
-		return nil, err
-	}
 	if s.prober, err = s.client.start("probe"); err != nil {
 		return nil, err
 	}
@@ -120,6 +124,18 @@ func newStage(ctx context.Context, plane string, frontends, memberCount, servers
 	s.stops = append(s.stops, s.plane.stop)
 	s.shape = shape{Frontends: frontends, Members: all, Service: s.lb.service, MemberPort: whoPort, KeepClient: plane == ours}
 	return s, s.plane.call(ctx, "new", planeParams{plane, s.shape}, nil)
+}
+
+// load applies the whole Program, and returns when the last frontend answers, too.
+func (s *stage) load(ctx context.Context) (applied, watchResult, error) {
+	a, seen, err := s.watched(ctx, watchParams{To: s.shape.last(), Want: true}, "load", nothing{})
+	if err != nil {
+		return a, seen, fmt.Errorf("loading: %w", err)
+	}
+	if s.lb.name == ours {
+		err = s.lb.set(forgetful)
+	}
+	return a, seen, err
 }
 
 // watched has the data plane do something and the prober watch for its effect.
@@ -147,9 +163,9 @@ func (b *bench) measureCase(ctx context.Context, c *changeCase) error {
 		return err
 	}
 	kernel := kernelMemory()
-	a, seen, err := s.watched(ctx, watchParams{To: s.shape.last(), Want: true}, "load", nothing{})
+	a, seen, err := s.load(ctx)
 	if err != nil {
-		return fmt.Errorf("loading: %w", err)
+		return err
 	}
 	c.Load, c.LoadCPU = a.Apply, a.CPU
 	c.LoadEffect = max(c.Load, time.Duration(seen.First-a.Began)) // the last may be served before others

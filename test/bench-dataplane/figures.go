@@ -15,7 +15,7 @@ type figure struct {
 	Unit     string  `json:"unit"`
 	// Must is "≥" or "≤", or empty.
 	Must  string  `json:"must,omitempty"`
-	Bound float64 `json:"bound,omitempty"`
+	Bound float64 `json:"bound"`
 	// Because says where the bound comes from, or what the number is made of.
 	Because string `json:"because,omitempty"`
 	Pass    bool   `json:"pass"`
@@ -61,6 +61,7 @@ func (b *bench) report(w io.Writer, format string) error {
 func (b *bench) tables(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(b.traffic) > 0 {
+		fmt.Fprintf(w, "Load: each value is the median of %d turns of %s, taken in turn; ours serve %d frontends.\n\n", b.turns, b.turn, b.frontends)
 		b.roundsTable(t)
 		b.summaryTable(t)
 	}

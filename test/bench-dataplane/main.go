@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,11 +55,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var o options
-	flag.StringVar(&o.output, "o", "table", "output: table or json")
+	flag.StringVar(&o.output, "o", "table", "output: table or json, with durations in nanoseconds, memory in bytes, latencies in microseconds")
 	flag.BoolVar(&o.quick, "quick", false, "a short look: few rounds, few changes; flags that are set stay")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our data planes under load")
 	flag.StringVar(&o.only, "only", "traffic,changes,open", "which parts to run")
-	flag.IntVar(&o.rounds, "rounds", 15, "rounds of load; fixed before the first")
+	flag.IntVar(&o.rounds, "rounds", 21, "rounds of load; fixed before the first")
 	flag.IntVar(&o.turns, "turns", 8, "turns of load of each kind in a round; what is compared takes turns")
 	flag.DurationVar(&o.turn, "turn", 250*time.Millisecond, "how long a turn lasts")
 	flag.IntVar(&o.frontends, "frontends", 1000, "frontends that our data planes serve while one of them has load")
@@ -94,6 +95,12 @@ func run(ctx context.Context, o options) (err error) {
 	if o.output != "table" && o.output != "json" {
 		return fmt.Errorf("-o %q: must be table or json", o.output)
 	}
+	only := strings.Split(o.only, ",")
+	for _, part := range only {
+		if !slices.Contains([]string{"traffic", "changes", "open"}, part) {
+			return fmt.Errorf("-only %q: must be of traffic, changes, open", part)
+		}
+	}
 	if o.rounds < 1 || o.repeats < 1 || o.turns < 1 || o.turn <= 0 || o.period <= 0 || o.frontends < 1 {
 		return fmt.Errorf("-rounds, -turns, -turn, -repeats, -period and -frontends must be above 0")
 	}
@@ -110,7 +117,7 @@ func run(ctx context.Context, o options) (err error) {
 		{"changes", fmt.Sprintf("changes, %d times each", o.repeats), b.measureChanges},
 		{"open", fmt.Sprintf("%d connections held open", o.hold), b.measureOpen},
 	} {
-		if !strings.Contains(o.only, part.name) {
+		if !slices.Contains(only, part.name) {
 			continue
 		}
 		say("%6s %s", time.Since(began).Round(time.Second), part.doing)

@@ -23,7 +23,7 @@ func (b *bench) measureOpen(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
-	if _, _, err := s.watched(ctx, watchParams{To: s.shape.last(), Want: true}, "load", nothing{}); err != nil {
+	if _, _, err := s.load(ctx); err != nil {
 		return err
 	}
 	var hold [holders]*helper

@@ -96,6 +96,9 @@ func (p *prober) flows(f flowsParams) ([]uint16, error) {
 // watch begins to watch, and returns once it has seen that nothing has changed yet.
 func (p *prober) watch(w watchParams) (nothing, error) {
 	before, err := p.look(w)
+	for deadline := time.Now().Add(patience); errors.Is(err, errSilent) && time.Now().Before(deadline); {
+		before, err = p.look(w)
+	}
 	if err != nil {
 		return nothing{}, err
 	}
