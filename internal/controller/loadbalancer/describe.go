@@ -25,6 +25,7 @@ type facts struct {
 	// kept: Programmed was believed for this generation and address, and is never taken back by a comparison.
 	kept       bool
 	programmed proof.Programmed
+	said       string // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
 	groups     []string   // selected TargetGroups, sorted
@@ -164,6 +165,8 @@ func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortSta
 	switch {
 	case f.kept:
 		return true, clusterv1.ReasonProgrammed, ""
+	case f.said != "" && waits(f):
+		return false, clusterv1.ReasonWaitingForProxies, f.said
 	case len(p.Waiting) > 0:
 		return false, clusterv1.ReasonWaitingForProxies, "waiting for proxies: " + proof.Names(p.Waiting)
 	case len(p.Serving) == 0 && len(p.Starting) > 0:
@@ -251,4 +254,13 @@ func firstWord(s string) string {
 // waits says that a status adds nothing but that live proxies are waited for, which most often is over in a moment.
 func waits(f facts) bool {
 	return len(f.grant.Held) > 0 && !f.kept && !f.programmed.Done() && len(f.programmed.Waiting)+len(f.programmed.Starting) > 0
+}
+
+// saidWaiting is what the status says of the proxies that this generation waits for; empty: nothing.
+func saidWaiting(l *clusterv1.LoadBalancer) string {
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionProgrammed)
+	if c == nil || c.ObservedGeneration != l.Generation || c.Reason != clusterv1.ReasonWaitingForProxies {
+		return ""
+	}
+	return c.Message
 }

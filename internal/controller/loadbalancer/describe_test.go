@@ -4,12 +4,15 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -125,6 +128,57 @@ func TestDescribe(t *testing.T) {
 				t.Error("described again, it differs")
 			}
 		})
+	}
+}
+
+func TestWhoIsWaitedForIsLeftAsItWasSaid(t *testing.T) {
+	waiting := func(names ...string) facts {
+		return plain(func(f *facts) {
+			f.programmed = proof.Programmed{}
+			for _, n := range names {
+				f.programmed.Waiting = append(f.programmed.Waiting, proof.Waiting{Proxy: n, Why: "has not applied it yet"})
+			}
+		})
+	}
+	f := waiting("edge-1", "edge-2")
+	if said := saidWaiting(f.lb); said != "" {
+		t.Errorf("a new LoadBalancer says %q", said)
+	}
+	f.lb.Status = describe(f)
+	next := waiting("edge-2")
+	next.lb = f.lb
+	next.said = saidWaiting(f.lb)
+	if s := describe(next); !equality.Semantic.DeepEqual(s, f.lb.Status) {
+		t.Errorf("one proxy got through, and the status says %+v", s.Conditions)
+	}
+	next.said = ""
+	if s := describe(next); equality.Semantic.DeepEqual(s, f.lb.Status) {
+		t.Error("said anew, it says the same")
+	}
+	next.said, next.programmed = saidWaiting(f.lb), proof.Programmed{Serving: []string{"edge-1", "edge-2"}}
+	next.lb.Status = describe(next)
+	if !meta.IsStatusConditionTrue(next.lb.Status.Conditions, clusterv1.ConditionProgrammed) {
+		t.Errorf("served by all, and it says %+v", next.lb.Status.Conditions)
+	}
+	next.lb.Generation++
+	if said := saidWaiting(next.lb); said != "" {
+		t.Errorf("the next generation says %q", said)
+	}
+}
+
+func TestPendingRests(t *testing.T) {
+	p, r, began := newPending(), ipam.Ref{Namespace: "prod", Name: "web"}, time.Now()
+	p.ask(r, question{uid: "u", pool: "edge", since: began})
+	if rest, told := p.rest(r, began); rest != moment || told {
+		t.Errorf("rests %s, told %v", rest, told)
+	}
+	p.told(r, began.Add(moment))
+	if rest, told := p.rest(r, began.Add(2*moment)); rest != anew-moment || !told {
+		t.Errorf("rests %s, told %v", rest, told)
+	}
+	p.ask(r, question{uid: "u", generation: 2, pool: "edge", since: began.Add(anew)})
+	if rest, told := p.rest(r, began.Add(anew)); rest != moment || told {
+		t.Errorf("a new question rests %s, told %v", rest, told)
 	}
 }
 

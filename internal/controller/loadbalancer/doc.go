@@ -10,5 +10,7 @@
 // A LoadBalancer that waits for proxies is judged in memory whenever a view
 // changes (pending.go), and reconciled only when its answer does. A status that
 // says no more than "wait for the proxies" is written only if it stays so for a
-// moment, so that the good path costs one Address and one status.
+// moment, and then left alone for a while, so that the good path costs one Address
+// and one status, and the slow one a status more, however many proxies there are.
+// While many grants are written, the statuses of what is granted come behind them.
 package loadbalancer

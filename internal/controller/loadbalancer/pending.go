@@ -29,6 +29,8 @@ type pending struct {
 type asked struct {
 	question
 	answer proof.Programmed
+	// told is when the status came to say who is waited for.
+	told time.Time
 }
 
 func newPending() *pending {
@@ -62,6 +64,30 @@ func (p *pending) answered(r ipam.Ref, a proof.Programmed) {
 	if pool, ok := p.pools[r]; ok {
 		p.byPool[pool][r].answer = a
 	}
+}
+
+// told notes that the status says who is waited for.
+func (p *pending) told(r ipam.Ref, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool, ok := p.pools[r]; ok {
+		p.byPool[pool][r].told = now
+	}
+}
+
+// rest is for how long the status is left as it is about who is waited for; told: it says so already.
+func (p *pending) rest(r ipam.Ref, now time.Time) (rest time.Duration, told bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pool, ok := p.pools[r]
+	if !ok {
+		return 0, false
+	}
+	a := p.byPool[pool][r]
+	if a.told.IsZero() {
+		return moment - now.Sub(a.since), false
+	}
+	return anew - now.Sub(a.told), true
 }
 
 // forget drops the question about a LoadBalancer.

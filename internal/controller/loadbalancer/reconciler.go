@@ -16,6 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
+	"fairlead.dev/fairlead/internal/yield"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,8 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// moment is how long "waiting for proxies" is left unwritten.
-const moment = time.Second
+const (
+	// moment is how long "waiting for proxies" is left unwritten.
+	moment = time.Second
+	// anew is how long it is left as it was written, whoever gets through meanwhile.
+	anew = 10 * time.Second
+)
 
 // Options of a Reconciler.
 type Options struct {
@@ -52,11 +58,14 @@ type Reconciler struct {
 	Options
 	Queue   *kit.Queue
 	pending *pending
+	// way is the grants': in a burst, statuses of what is granted are written behind them.
+	way *yield.Way[ipam.Ref]
 }
 
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
 	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
+	r.way = yield.New(r.Wake)
 	o.Fleet.Subscribe(r.fleetChanged)
 	return r
 }
@@ -102,11 +111,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.grant(ctx, l, in, &f); err != nil {
 		return reconcile.Result{}, err
 	}
-	asked := r.judge(ctx, l, in, &f)
-	if rest := moment - r.Now().Sub(asked); waits(f) && rest > 0 {
-		return reconcile.Result{RequeueAfter: rest}, nil
+	r.judge(l, in, &f)
+	again := time.Duration(0)
+	if waits(f) {
+		rest, told := r.pending.rest(ref, r.Now())
+		switch {
+		case rest > 0 && !told:
+			return reconcile.Result{RequeueAfter: rest}, nil
+		case rest > 0:
+			again, f.said = rest, saidWaiting(l)
+		default:
+			again = anew
+		}
 	}
-	return reconcile.Result{}, r.write(ctx, l, f)
+	return reconcile.Result{RequeueAfter: again}, r.write(ctx, l, f)
 }
 
 // vanished is for a LoadBalancer that is gone: what it held is looked at by the controller of Addresses.
@@ -184,6 +202,7 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 	f.grant = grant
 	switch {
 	case grant.Fresh:
+		r.way.Urgent()
 		r.Metrics.granted(r.Now().Sub(began))
 		r.Logger.Info("address granted", "loadbalancer", ref.String(), "addresses", grant.Addresses())
 	case len(grant.Held) == 0:
@@ -208,18 +227,18 @@ func (r *Reconciler) note(ctx context.Context, l *clusterv1.LoadBalancer, grant 
 	return nil
 }
 
-// judge asks the proxies, and returns since when.
-func (r *Reconciler) judge(_ context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) time.Time {
+// judge asks the proxies.
+func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	if _, refused := refusedAll(f.problems, f.ports()); refused || len(f.grant.Held) == 0 {
 		r.pending.forget(ref)
-		return time.Time{}
+		return
 	}
 	f.pool = f.grant.Held[0].ProxyPool
 	if f.kept = kept(l, f.grant); f.kept {
 		r.pending.forget(ref)
 		f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, r.Fleet.Pool(f.pool))
-		return time.Time{}
+		return
 	}
 	need := proof.Vector{LoadBalancers: r.Versions.Of(l), Addresses: f.grant.Version, TargetGroups: in.targetGroups}
 	if in.class != nil {
@@ -231,7 +250,6 @@ func (r *Reconciler) judge(_ context.Context, l *clusterv1.LoadBalancer, in *inp
 	q := r.pending.ask(ref, question{l.UID, l.Generation, strings.Join(f.grant.Addresses(), ","), f.pool, need, r.Now()})
 	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, r.Fleet.Pool(f.pool))
 	r.pending.answered(ref, f.programmed)
-	return q.since
 }
 
 // kept says that this generation was once served by all on these addresses.
@@ -243,15 +261,19 @@ func kept(l *clusterv1.LoadBalancer, g ledger.Grant) bool {
 		})
 }
 
-// write writes the status if it differs.
+// write writes the status if it differs; in a burst of grants, a while later. What is not granted is told at once:
+// somebody has to do something about it.
 func (r *Reconciler) write(ctx context.Context, l *clusterv1.LoadBalancer, f facts) error {
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	next := l.DeepCopy()
 	next.Status = describe(f)
+	if len(f.grant.Held) > 0 && !equality.Semantic.DeepEqual(l.Status, next.Status) && r.way.Yields(ref) {
+		return nil // it wakes us
+	}
 	wrote, err := kit.PatchStatus(ctx, r.Client, l, next)
 	if err != nil {
 		return fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
 	}
-	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	before, after := readyReason(&l.Status), readyReason(&next.Status)
 	r.Metrics.state(ref, after)
 	if !f.kept && meta.IsStatusConditionTrue(next.Status.Conditions, clusterv1.ConditionProgrammed) {
@@ -259,6 +281,9 @@ func (r *Reconciler) write(ctx context.Context, l *clusterv1.LoadBalancer, f fac
 		if wrote && before != after {
 			r.Metrics.programmed(r.Now().Sub(l.CreationTimestamp.Time))
 		}
+	}
+	if waits(f) && f.said == "" {
+		r.pending.told(ref, r.Now())
 	}
 	if wrote && before != after {
 		r.tell(next, after)
