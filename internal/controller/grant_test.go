@@ -2,11 +2,13 @@ package controller_test
 
 import (
 	"fmt"
+	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/app"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -200,4 +202,41 @@ func suspended(h *hub) {
 	h.change(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: h.name}}, func(o client.Object) { o.(*v1alpha1.Tenant).Spec.Suspend = false })
 	p.catchUp()
 	h.waitFor(l, "Programmed=True", "Ready=True")
+}
+
+// retold: an event about a LoadBalancer that no agent made is counted when it comes again.
+func retold(h *hub) {
+	h.manager(app.LeaderElection{})
+	h.stage("192.0.2.144/30")
+	h.proxy("1").run()
+	l := h.newLoadBalancer("web", 80)
+	l.Annotations = nil
+	h.create(l)
+	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: h.name}}
+	for _, suspend := range []bool{false, true, false} {
+		h.change(tenant, func(o client.Object) { o.(*v1alpha1.Tenant).Spec.Suspend = suspend })
+		want := "Ready=True"
+		if suspend {
+			want = "Ready=False/Suspended"
+		}
+		h.waitFor(l, want)
+	}
+	h.eventually("one event that came twice", func(ctx ctx) error {
+		list := &eventsv1.EventList{}
+		if err := h.api.List(ctx, list, client.InNamespace(h.name)); err != nil {
+			return err
+		}
+		var got []string
+		for _, e := range list.Items {
+			n := int32(1)
+			if e.Series != nil {
+				n = e.Series.Count
+			}
+			got = append(got, fmt.Sprintf("%s about %s × %d", e.Reason, e.Regarding.Name, n))
+		}
+		if !slices.Contains(got, "Ready about web × 2") {
+			return fmt.Errorf("events %q", got)
+		}
+		return nil
+	})
 }

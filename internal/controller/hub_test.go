@@ -85,6 +85,7 @@ func TestScenarios(t *testing.T) {
 		"restarted":  restarted,
 		"elected":    elected,
 		"suspended":  suspended,
+		"retold":     retold,
 		"tenant":     tenantLife,
 		"taken":      namespaceTaken,
 		"targets":    targets,
@@ -133,9 +134,6 @@ func (h *hub) rightsAreUsed() {
 					continue
 				}
 				what := verb + " " + resource
-				if what == "patch events" {
-					continue // the recorder's, and only when the same event comes again within minutes
-				}
 				if !used[what] {
 					h.t.Errorf("the manager may %s, and never does", what)
 				}

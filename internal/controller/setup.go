@@ -161,10 +161,15 @@ func (w *wiring) new(name string, r reconcile.Reconciler, workers int) (ctrlcont
 	})
 }
 
+// The recorder counts an event that comes again within minutes. It tells objects apart by their versions too, so
+// it gets them without.
+
 type loadBalancerEvents struct{ events.EventRecorder }
 
 // Event writes one.
 func (e loadBalancerEvents) Event(l *clusterv1.LoadBalancer, kind, reason, message string) {
+	l = l.DeepCopy()
+	l.ResourceVersion = ""
 	e.Eventf(l, nil, kind, reason, "Reconcile", "%s", message)
 }
 
@@ -172,5 +177,7 @@ type poolEvents struct{ events.EventRecorder }
 
 // Event writes one.
 func (e poolEvents) Event(p *v1alpha1.AddressPool, kind, reason, message string) {
+	p = p.DeepCopy()
+	p.ResourceVersion = ""
 	e.Eventf(p, nil, kind, reason, "Release", "%s", message)
 }
