@@ -12,6 +12,8 @@
 //
 //   - A Service costs four writes until it is published: finalizer and LoadBalancer in parallel,
 //     status, event. A Node's change costs one, whatever the number of Services.
+//   - In a burst, LoadBalancers are written first, and what is written to Services comes behind
+//     them (internal/yield).
 //   - Nothing is written twice because a cache is a moment behind: memory knows what was
 //     written and not yet seen.
 //   - An event follows a change of the condition fairlead.dev/Programmed, asynchronously, so that

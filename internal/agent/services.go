@@ -10,6 +10,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/agent/service"
+	"fairlead.dev/fairlead/internal/yield"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,8 @@ type services struct {
 	waiting       *since // for an address
 	failing       *since // to write to the hub
 	unwell        *since // in all its targets
+	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
+	way *yield.Way[types.NamespacedName]
 }
 
 // Reconcile does one round for one Service, which may be gone.
@@ -118,7 +121,8 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	var held, applied error
 	var wait time.Duration
 	var both sync.WaitGroup
-	if !service.Holds(s) {
+	// Until the Service holds, its deletion is seen all the same: that is what orphans are for.
+	if !service.Holds(s) && !r.way.Yields(key) {
 		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s)) })
 	}
 	wait, applied = r.ensure(ctx, s, l, want)
@@ -202,6 +206,7 @@ func (r *services) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	case !pending && l != nil && want.Same(l):
 		return 0, nil
 	}
+	r.way.Urgent()
 	version, err := applyLoadBalancer(ctx, r.hub, key, want)
 	r.metrics.wrote(hubCluster, "loadbalancer", err)
 	if err != nil {
@@ -232,7 +237,7 @@ func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 		}
 	}
 	condition, said := nextCondition(s, v)
-	if !said && equality.Semantic.DeepEqual(ingress, s.Status.LoadBalancer.Ingress) {
+	if !said && equality.Semantic.DeepEqual(ingress, s.Status.LoadBalancer.Ingress) || r.way.Yields(key) {
 		return again, nil
 	}
 	if err := r.patchStatus(ctx, s, statusPatch(s, ingress, condition)); err != nil {

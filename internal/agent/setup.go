@@ -12,10 +12,12 @@ import (
 	"fairlead.dev/fairlead/internal/agent/node"
 	"fairlead.dev/fairlead/internal/agent/service"
 	"fairlead.dev/fairlead/internal/patience"
+	"fairlead.dev/fairlead/internal/yield"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -124,6 +126,13 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
 		return err
+	}
+	// Nothing yields before the queue is there: yielding begins with the first work from it.
+	if err := c.Watch(source.Func(func(_ context.Context, q queue) error {
+		r.way = yield.New(func(key types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: key}) })
+		return nil
+	})); err != nil {
+		return fmt.Errorf("waking Services: %w", err)
 	}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Service{}, &handler.TypedEnqueueRequestForObject[*v1.Service]{})); err != nil {
 		return fmt.Errorf("watching Services: %w", err)
