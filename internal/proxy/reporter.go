@@ -16,8 +16,10 @@ import (
 const (
 	// additionsWithin is how long plain additions may wait for the last-good file.
 	additionsWithin = time.Second
-	// statusEvery is the least time between two writes of status for what somebody waits for.
+	// statusEvery is the least time between two writes of status for what somebody waits for. It is doubled after each
+	// that was waited for, up to statusMost: while everything changes, more writes hold up more than they tell.
 	statusEvery = 50 * time.Millisecond
+	statusMost  = 500 * time.Millisecond
 	// statusPerProxy makes that longer in large fleets: about 100 such writes a second for a hub.
 	statusPerProxy = 10 * time.Millisecond
 	// lazyStatus is how long a write of status may wait that nobody waits for.

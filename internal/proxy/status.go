@@ -41,10 +41,11 @@ const (
 type status struct {
 	// object is the newest that was read or written.
 	object *v1alpha1.Proxy
-	// urgent and lazySince are reasons to write; written is when that was last done.
+	// urgent and lazySince are reasons to write; written is when that was last done, pause how long it is left so at least.
 	urgent    bool
 	lazySince time.Time
 	written   time.Time
+	pause     time.Duration
 	// seq is the highest that was read or written; registered is when this boot was written last.
 	seq        int64
 	registered time.Time
@@ -67,6 +68,16 @@ func (s *status) lazy(now time.Time) {
 	if s.lazySince.IsZero() {
 		s.lazySince = now
 	}
+}
+
+// wrote notes a write, and how long the next one waits: every, but longer while one follows the other.
+func (s *status) wrote(now time.Time, every time.Duration) {
+	if now.Sub(s.written) < 2*s.pause {
+		s.pause = max(every, min(2*s.pause, statusMost))
+	} else {
+		s.pause = every
+	}
+	s.written = now
 }
 
 // register makes this boot stand in the Proxy object, creating it if need be.
@@ -169,7 +180,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 	}
 	due := time.Time{}
 	if s.urgent {
-		due = s.written.Add(time.Duration(r.interval.Load()))
+		due = s.written.Add(s.pause)
 	} else if !s.lazySince.IsZero() {
 		due = s.lazySince.Add(lazyStatus)
 	}
@@ -190,7 +201,8 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 		px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
 		switch {
 		case err == nil:
-			s.object, s.urgent, s.lazySince, s.written = px, false, time.Time{}, time.Now()
+			s.object, s.urgent, s.lazySince = px, false, time.Time{}
+			s.wrote(time.Now(), time.Duration(r.interval.Load()))
 			if s.other != "" {
 				s.claimAt = now.Add(s.claimPause)
 			}

@@ -9,33 +9,43 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 )
 
-func TestThroughIsWrittenAtOnceThenAtMostEvery50ms(t *testing.T) {
+func TestThroughIsWrittenAtOnceThenLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		defer w.stop()
 		w.list(class())
 		settle(2 * time.Second)
-		before := w.statuses()
-		l, a := loadBalancer("shop", "first", "192.0.2.1")
-		w.set(l)
-		w.set(a)
-		settle(time.Millisecond)
-		if w.statuses() != before+1 || w.status().Through.Addresses != fmt.Sprint(w.version) {
-			t.Errorf("%d writes, through %+v at once", w.statuses()-before, w.status().Through)
-		}
-		for i := range 100 {
-			l, a := loadBalancer("shop", fmt.Sprint("web", i), fmt.Sprint("192.0.2.", 100+i))
+		one := func(i int) {
+			l, a := loadBalancer("shop", fmt.Sprint("web", i), fmt.Sprint("192.0.2.", i))
 			w.set(l)
 			w.set(a)
+		}
+		atOnce := func(i int) {
+			before := w.statuses()
+			one(i)
+			settle(time.Millisecond)
+			if w.statuses() != before+1 || w.status().Through.Addresses != fmt.Sprint(w.version) {
+				t.Errorf("%d writes, through %+v at once", w.statuses()-before, w.status().Through)
+			}
+		}
+		atOnce(1)
+		before := w.statuses()
+		for i := range 200 {
+			one(2 + i)
 			settle(10 * time.Millisecond)
 		}
-		settle(time.Second)
-		if n := w.statuses() - before; n < 10 || n > 23 {
-			t.Errorf("%d writes of status in a second of changes, wanted about 20", n)
+		// After 50, 100, 200, 400 and then every 500 ms.
+		if n := w.statuses() - before; n < 5 || n > 7 {
+			t.Errorf("%d writes of status in two seconds of changes", n)
 		}
+		settle(statusMost)
 		if got := w.status().Through.Addresses; got != fmt.Sprint(w.version) {
 			t.Errorf("through %s at last, wanted %d", got, w.version)
 		}
+		settle(2 * time.Second)
+		atOnce(210)
+		settle(200 * time.Millisecond)
+		atOnce(211)
 	})
 }
 
