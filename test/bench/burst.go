@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fairlead.dev/fairlead/internal/traffic"
@@ -46,7 +47,7 @@ func (b *bench) measureBurst(ctx context.Context, clients int) error {
 	if err != nil {
 		return err
 	}
-	cpuBurst := b.cpuNow().since(cpuFrom)
+	cpuBurst, cpuAnswered := b.cpuNow().since(cpuFrom), s.used.since(cpuFrom)
 	if err := done(); err != nil {
 		return err
 	}
@@ -69,6 +70,7 @@ func (b *bench) measureBurst(ctx context.Context, clients int) error {
 	b.add(name+": all have their address in their status", "s", s.published.Sub(began).Seconds(), 0, "")
 	b.add(name+": first requests after the status that failed", "", float64(s.failed), 0, "one request through each proxy, once the status has the address")
 	b.add(name+": writes a Service", "", float64(counted.total())/float64(n), 9, counted.per(n))
+	b.add(name+": CPU until all answer", "s", cpuAnswered.total().Seconds(), 0, cpuAnswered.String())
 	b.add(name+": CPU until all have their address", "s", cpuBurst.total().Seconds(), 0,
 		fmt.Sprintf("of %.2f that %d processors have: %s", s.published.Sub(began).Seconds()*float64(runtime.NumCPU()), runtime.NumCPU(), cpuBurst))
 	b.add(name+": CPU of creating them alone, mean", "s", (cpuBefore.total()+cpuAfter.total()).Seconds()/2, 0, cpuAfter.String())
@@ -93,6 +95,8 @@ type served struct {
 	created, answered, published time.Time
 	failed                       int
 	err                          error
+	// used is what all processes had used when the last of many answered.
+	used cpu
 }
 
 // serveAll creates Services and waits until all are served. Each is asked from the moment that the
@@ -101,8 +105,10 @@ func (b *bench) serveAll(ctx context.Context, all []string, clients int) (served
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ends := make(chan served, len(all))
+	var waiting atomic.Int64
+	waiting.Store(int64(len(all)))
 	for _, name := range all {
-		go func() { ends <- b.serveOne(ctx, name) }()
+		go func() { ends <- b.serveOne(ctx, name, &waiting) }()
 	}
 	_, err := b.createAll(ctx, all, benchClass, clients)
 	if err != nil {
@@ -121,17 +127,24 @@ func (b *bench) serveAll(ctx context.Context, all []string, clients int) (served
 		if s.published.After(last.published) {
 			last.published = s.published
 		}
+		if s.used != nil {
+			last.used = s.used
+		}
 	}
 	return last, nil
 }
 
-func (b *bench) serveOne(ctx context.Context, name string) (s served) {
+// serveOne follows one Service; waiting are those that don't answer yet.
+func (b *bench) serveOne(ctx context.Context, name string, waiting *atomic.Int64) (s served) {
 	grant, err := b.events.await(ctx, granted, name)
 	if err != nil {
 		return served{err: err}
 	}
 	if s.answered, s.err = b.answered(ctx, grant.address); s.err != nil {
 		return s
+	}
+	if waiting.Add(-1) == 0 {
+		s.used = b.cpuNow()
 	}
 	p, err := b.events.await(ctx, published, name)
 	if err != nil {
