@@ -115,6 +115,12 @@ func (d *Dataplane) reread() error {
 		}
 		d.dirty.sockets[s] = struct{}{}
 	}
+	for _, t := range d.targets {
+		t.have = false
+	}
+	for p := range r.targets {
+		d.target(p).have = true
+	}
 	for a := range r.vips {
 		d.use(a, 0, 0)
 		d.vips[a].have = true
@@ -314,6 +320,9 @@ func (d *Dataplane) change() *change {
 	for a := range d.dirty.members {
 		a.put(c, d.layout.of(a.at).members)
 	}
+	for t := range d.dirty.targets {
+		t.put(c, d.layout)
+	}
 	return c
 }
 
@@ -349,6 +358,11 @@ func (d *Dataplane) committed() departed {
 	for a := range d.dirty.members {
 		if a.have = a.users > 0; !a.have {
 			delete(d.members, a.at)
+		}
+	}
+	for t := range d.dirty.targets {
+		if t.have = t.users > 0; !t.have {
+			delete(d.targets, t.port)
 		}
 	}
 	// assign looks at the addresses that changed.

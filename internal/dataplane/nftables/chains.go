@@ -49,6 +49,11 @@ func (l *layout) plainChains(w *rules) []chain {
 	return out
 }
 
+// midway is a segment that opens no connection, though conntrack knows none.
+func midway() []expr.Any {
+	return flags(flagFin|flagSyn|flagRst|flagAck, flagSyn, expr.CmpOpNeq)
+}
+
 // vipChain finds the frontend of what is addressed to one of our addresses.
 func (l *layout) vipChain(w *rules, f *family) chain {
 	others := w.protocols()
@@ -56,7 +61,6 @@ func (l *layout) vipChain(w *rules, f *family) chain {
 	source := join(f.frontend(), []expr.Any{network(f.registers.source, f.saddr, f.addrLen)})
 	return chain{name: f.vip, rules: [][]expr.Any{
 		{l4proto(1), others, &expr.Verdict{Kind: expr.VerdictReturn}},
-		join(flags(flagFin|flagSyn|flagRst|flagAck, flagSyn, expr.CmpOpNeq), []expr.Any{goTo(chainAstray)}),
 		join(f.is(), f.frontend(), []expr.Any{lookup(f.limited)}, source,
 			[]expr.Any{&expr.Lookup{SourceRegister: 1, SetName: f.sources.name, Invert: true}, goTo(chainDenied)}),
 		join(f.is(), f.frontend(), []expr.Any{
@@ -67,9 +71,11 @@ func (l *layout) vipChain(w *rules, f *family) chain {
 	}}
 }
 
-// spreadChain sends the connection to a member.
+// spreadChain sends the connection to a member. One that another proxy had goes on where its member sees the client: the
+// same member gets it. Else it would come from another address, and is reset at once.
 func (l *layout) spreadChain(w *rules, f *family) chain {
 	return chain{name: f.spray, rules: [][]expr.Any{
+		join(markBits(markKeep, 0, expr.CmpOpEq), midway(), []expr.Any{goTo(chainAstray)}),
 		join(markBits(markIP, 0, expr.CmpOpEq), f.toMember(w.protocols(), true)),
 		f.toMember(w.protocols(), false),
 		{goTo(chainNobody)},
@@ -115,6 +121,11 @@ func (l *layout) baseChains(*rules) []chain {
 		r := f.destinationIn(f.vips, goTo(f.vip))
 		prerouting.rules = append(prerouting.rules, r)
 		output.rules = append(output.rules, r)
+	}
+	for _, f := range l.families() {
+		// What a member sends into a connection that another proxy had waits for the client's packet, which says whose it is.
+		prerouting.rules = append(prerouting.rules, join(f.sourceIn(f.members, nil), midway(),
+			[]expr.Any{transport(1, 0, 2), lookup(l.targets), &expr.Verdict{Kind: expr.VerdictDrop}}))
 	}
 	postrouting := chain{name: "postrouting", kind: "nat", hook: unix.NF_INET_POST_ROUTING, priority: 100, rules: [][]expr.Any{
 		join(markBits(markMask, markBase, expr.CmpOpNeq), []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}),

@@ -78,8 +78,10 @@ func (s *set) isMap() bool { return s.dataLen > 0 }
 
 // layout is the whole table but for its elements.
 type layout struct {
-	table   string
-	v4, v6  *family
+	table  string
+	v4, v6 *family
+	// targets are the ports of members that see the client's address.
+	targets *set
 	groups  *set
 	sets    []*set
 	version string
@@ -97,6 +99,7 @@ func newLayout(table string) *layout {
 		userdata: userdataSlots6, vip: "vip6", spray: "spread6",
 		registers: registers{proto: 2, port: 13, source: 14, hashSource: 14, hashPort: 18, valueProto: 3, valuePort: 17},
 	})
+	l.targets = l.add(&set{name: "targets", keyType: typeService, keyLen: 2, userdata: userdataNet})
 	l.groups = l.add(&set{name: "groups", keyType: typeMark, keyLen: 4, userdata: userdataHost})
 	b := &nl.Batch{}
 	l.addTo(b, "")

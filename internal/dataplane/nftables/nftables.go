@@ -60,6 +60,7 @@ type Dataplane struct {
 	sockets   map[lb.Socket]*socket
 	vips      map[netip.Addr]*address
 	members   map[netip.Addr]*address
+	targets   map[uint16]*target
 	// serving counts in how many groups a member stands that may get connections.
 	serving map[tenantMember]int
 	marks   *marks
@@ -80,6 +81,7 @@ type dirty struct {
 	sockets map[*socket]struct{}
 	vips    map[*address]struct{}
 	members map[*address]struct{}
+	targets map[*target]struct{}
 	// slots are spreads whose slots are to be worked out again.
 	slots map[*spread]struct{}
 }
@@ -87,7 +89,7 @@ type dirty struct {
 func newDirty() dirty {
 	return dirty{
 		spreads: map[*spread]struct{}{}, sockets: map[*socket]struct{}{}, slots: map[*spread]struct{}{},
-		vips: map[*address]struct{}{}, members: map[*address]struct{}{},
+		vips: map[*address]struct{}{}, members: map[*address]struct{}{}, targets: map[*target]struct{}{},
 	}
 }
 
@@ -105,7 +107,7 @@ func New(o Options) (*Dataplane, error) {
 		changed: make(chan struct{}, 1), kick: make(chan struct{}, 1), done: make(chan struct{}),
 		groups: map[groupKey]*group{}, spreads: map[spreadKey]*spread{}, byMark: map[mark]*spread{}, byNote: map[string]*spread{},
 		byCheck: map[lb.Check]map[*spread]struct{}{}, pools: map[poolKey]*pool{}, frontends: map[lb.FrontendID]*frontend{},
-		sockets: map[lb.Socket]*socket{}, vips: map[netip.Addr]*address{}, members: map[netip.Addr]*address{},
+		sockets: map[lb.Socket]*socket{}, vips: map[netip.Addr]*address{}, members: map[netip.Addr]*address{}, targets: map[uint16]*target{},
 		marks: newMarks(), serving: map[tenantMember]int{}, dirty: newDirty(), refused: map[lb.FrontendID]lb.Problem{},
 		leaving: newLeaving(), assigned: newAssigned(),
 	}

@@ -63,6 +63,10 @@ func (d *Dataplane) forget() {
 	for _, a := range d.members {
 		d.dirty.members[a] = struct{}{}
 	}
+	for _, t := range d.targets {
+		t.users = 0
+		d.dirty.targets[t] = struct{}{}
+	}
 	for _, a := range d.vips {
 		d.dirty.vips[a] = struct{}{}
 	}
@@ -204,6 +208,7 @@ func (d *Dataplane) planPool(key poolKey, p *lb.Pool) {
 	}
 	old := o.spread
 	o.p = p
+	d.aim(o, p)
 	o.spread = d.spread(spreadKey{p.Key(key.tenant), p.KeepClient})
 	if o.spread != nil {
 		o.spread.pools[o] = struct{}{}
@@ -217,12 +222,37 @@ func (d *Dataplane) planPool(key poolKey, p *lb.Pool) {
 	}
 }
 
+// aim counts the port of members that see clients; of no pool, none.
+func (d *Dataplane) aim(o *pool, p *lb.Pool) {
+	if o.target != nil {
+		o.target.users--
+		d.dirty.targets[o.target] = struct{}{}
+		o.target = nil
+	}
+	if p != nil && p.KeepClient && p.Port != 0 {
+		o.target = d.target(p.Port)
+		o.target.users++
+	}
+}
+
+// target is that of a port, to be looked at by the next change.
+func (d *Dataplane) target(port uint16) *target {
+	t := d.targets[port]
+	if t == nil {
+		t = &target{port: port}
+		d.targets[port] = t
+	}
+	d.dirty.targets[t] = struct{}{}
+	return t
+}
+
 func (d *Dataplane) dropPool(key poolKey) {
 	o := d.pools[key]
 	if o == nil {
 		return
 	}
 	delete(d.pools, key)
+	d.aim(o, nil)
 	if o.spread != nil {
 		d.leaveSpread(o.spread, o)
 	}

@@ -19,6 +19,7 @@ type running struct {
 	sockets         map[lb.Socket]*runningSocket
 	spreads         map[mark]*runningSpread
 	vips, members   map[netip.Addr]bool
+	targets         map[uint16]bool
 }
 
 type runningSocket struct {
@@ -75,7 +76,7 @@ func (l *layout) read(c *nl.Conn) (*running, error) {
 }
 
 func (l *layout) readOnce(c *nl.Conn) (*running, error) {
-	r := &running{sockets: map[lb.Socket]*runningSocket{}, spreads: map[mark]*runningSpread{}, vips: map[netip.Addr]bool{}, members: map[netip.Addr]bool{}}
+	r := &running{sockets: map[lb.Socket]*runningSocket{}, spreads: map[mark]*runningSpread{}, vips: map[netip.Addr]bool{}, members: map[netip.Addr]bool{}, targets: map[uint16]bool{}}
 	var foreign bool
 	err := c.Dump(nl.Tables<<8|unix.NFT_MSG_GETTABLE, nl.Head(unix.NFPROTO_INET, 0), nil, nl.HeadLen, func(_ []byte, a nl.Attrs) error {
 		var name, note string
@@ -201,6 +202,13 @@ func (r *running) take(l *layout, s *set) func(listed) {
 		return func(e listed) {
 			g := r.spread(markOf(e.key))
 			g.listed, g.comment = true, e.comment
+		}
+	}
+	if s == l.targets {
+		return func(e listed) {
+			if len(e.key) >= 2 {
+				r.targets[binary.BigEndian.Uint16(e.key)] = true
+			}
 		}
 	}
 	for _, f := range l.families() {

@@ -266,7 +266,11 @@ func (f *family) destinationIn(s *set, then expr.Any) []expr.Any {
 }
 
 func (f *family) sourceIn(s *set, then expr.Any) []expr.Any {
-	return join(f.is(), []expr.Any{network(1, f.saddr, f.addrLen), lookup(s), then})
+	out := join(f.is(), []expr.Any{network(1, f.saddr, f.addrLen), lookup(s)})
+	if then != nil {
+		out = append(out, then)
+	}
+	return out
 }
 
 // toMember sends the connection to the member of a slot; which one, the client's address says, and its port with

@@ -101,7 +101,9 @@ type poolKey struct {
 }
 
 type pool struct {
-	p         *lb.Pool
+	p *lb.Pool
+	// target is its port in the set of targets; nil: its members don't see clients.
+	target    *target
 	spread    *spread
 	frontends map[lb.FrontendID]*frontend
 }
@@ -142,6 +144,13 @@ type address struct {
 	// users hold it in its set; assigners want it on this host.
 	users, assigners int
 	have             bool
+}
+
+// target is a port of members that see the client's address.
+type target struct {
+	port  uint16
+	users int
+	have  bool
 }
 
 // commentLimit is what the kernel keeps of a comment, less what it costs to keep it.
@@ -280,6 +289,16 @@ func (s *socket) put(c *change, l *layout) {
 		if keep[k] {
 			c.putRange(f.sources, o, []byte(k.first), []byte(k.last))
 		}
+	}
+}
+
+// put adds to c what makes the port a target, or not.
+func (t *target) put(c *change, l *layout) {
+	switch wanted := t.users > 0; {
+	case wanted && !t.have:
+		c.put(l.targets, owner{}, portValue(t.port), nil, "")
+	case !wanted && t.have:
+		c.take(l.targets, owner{}, portValue(t.port))
 	}
 }
 
