@@ -34,7 +34,8 @@ type Dataplane interface {
 	// event, so that nothing is missed by a reader who comes late.
 	Observe() Observation
 
-	// Close lets go of everything: listeners first, then open connections until ctx ends.
+	// Close lets go of everything: listeners first, then open connections until ctx ends. A data plane that
+	// outlives its process lets go of nothing but what it holds: what was applied goes on being served.
 	Close(ctx context.Context) error
 }
 
