@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
@@ -273,4 +274,76 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestProxyHandsOverToTheNext(t *testing.T) {
+	h := startHub(t)
+	o := app.ProxyOptions{StateDir: t.TempDir(), MetricsAddress: netip.AddrPortFrom(h.address(100), 9090).String()}
+	stop := h.startProxy(t, "edge-1", o)
+	one := netip.AddrPortFrom(h.address(101), 8080)
+	h.loadBalancer(t, "web", one)
+	kubetest.Eventually(t, 20*time.Second, "an answer", func(context.Context) error { return answers(one) })
+	boot := ""
+	serves := func(ctx context.Context) error {
+		px, err := h.proxy(ctx, "edge-1")
+		if err == nil && (px.Status.Boot == boot || px.Status.Frontends != 1) {
+			err = fmt.Errorf("boot %s, %d frontends", px.Status.Boot, px.Status.Frontends)
+		}
+		if err == nil {
+			boot = px.Status.Boot
+		}
+		return err
+	}
+	kubetest.Eventually(t, 20*time.Second, "the first process to say that it serves", serves)
+	held, err := net.Dial("tcp", one.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := say(held); err != nil {
+		t.Fatal(err)
+	}
+
+	over, failures := make(chan struct{}), make(chan error, 1)
+	asked := 0
+	go func() {
+		defer close(failures)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			asked++
+			if err := answers(one); err != nil {
+				failures <- err
+				return
+			}
+		}
+	}()
+	h.startProxy(t, "edge-1", o)
+	kubetest.Eventually(t, 20*time.Second, "the second process to say that it serves", serves)
+	kubetest.Eventually(t, 5*time.Second, "the second process to be ready at the first one's address", func(ctx context.Context) error {
+		resp, err := http.Get("http://" + o.MetricsAddress + "/readyz")
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
+			}
+		}
+		return err
+	})
+	close(over)
+	if err := <-failures; err != nil {
+		t.Errorf("request %d: %v", asked, err)
+	}
+	if err := say(held); err != nil {
+		t.Errorf("connection from before: %v", err)
+	}
+	held.Close()
+	stop()
+	if err := answers(one); err != nil {
+		t.Errorf("after the first process has ended: %v", err)
+	}
+	t.Logf("%d requests", asked)
 }
