@@ -15,7 +15,9 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/traffic"
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const (
@@ -104,6 +106,7 @@ func (f *Fleet) ClientsNamespace(p *Proxy) string {
 // Start starts a fleet with the example pools, classes and tenants. The caller calls
 // Stop in any case, also after an error.
 func Start(ctx context.Context, o Options) (*Fleet, error) {
+	ctrllog.SetLogger(logr.Discard()) // else controller-runtime complains, with a stack, that nobody did
 	f := &Fleet{options: o}
 	for _, step := range []struct {
 		doing string
