@@ -133,6 +133,14 @@ func freePort(t *testing.T, address string) uint16 {
 // start starts the next process; change may be nil.
 func (s *site) start(change func(*Options)) *process {
 	s.t.Helper()
+	p := s.startBlind(change)
+	s.list(p, 100*len(s.boots))
+	return p
+}
+
+// startBlind starts a process that is told nothing by the hub.
+func (s *site) startBlind(change func(*Options)) *process {
+	s.t.Helper()
 	dp := builtin.New(builtin.Options{BindAs: []builtin.Translation{{From: netip.MustParsePrefix("192.0.2.0/24"), To: netip.MustParsePrefix("127.84.0.0/24")}}})
 	o := Options{
 		Name: "edge-1", Pool: "edge", Version: "test", Hub: s.hub, Source: fakeSource{},
@@ -155,9 +163,7 @@ func (s *site) start(change func(*Options)) *process {
 		cancel()
 		<-p.ended
 	})
-	version := 100 + 100*len(s.boots)
 	s.boots = append(s.boots, p.boot)
-	s.list(p, version)
 	return p
 }
 
@@ -393,6 +399,31 @@ func (h *fakeHub) boot() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proxies["edge-1"].Status.Boot
+}
+
+// Neither process has ever seen the hub: what the file says goes from one to the other.
+func TestProcessesFollowEachOtherWithoutAHub(t *testing.T) {
+	s := newSite(t)
+	p := s.start(nil)
+	s.until("the first answer", func() bool { return s.answers() == nil })
+	s.writes(p)
+	p.stop()
+	<-p.ended
+	s.hub.leave()
+	for range 3 {
+		p = s.startBlind(nil)
+		s.until("an answer", func() bool { return p.Ready() && s.answers() == nil })
+	}
+	report := s.under(func() {
+		next := s.startBlind(nil)
+		s.until("the one before to end what it has", func() bool {
+			o := p.o.Dataplane.(*builtin.Dataplane).Open()
+			return next.Ready() && len(o.Members) <= 1
+		})
+	})
+	if why := report.Verdict(); why != "" {
+		t.Error(why)
+	}
 }
 
 func TestThePredecessorCutsWhenItsTimeIsUp(t *testing.T) {

@@ -39,8 +39,11 @@ func (w *writers) stop() {
 	}
 }
 
-// filed says, after stop, whether the file has all that was applied.
-func (w *writers) filed() bool { return len(w.r.unfiled) == 0 && !w.r.removal }
+// filed says, after stop, whether the file has all that was applied. What was applied from the file it has.
+func (w *writers) filed() bool {
+	s := w.r.state
+	return s == nil || !s.FromHub && s.Fence == nil || len(w.r.unfiled) == 0 && !w.r.removal
+}
 
 // Run serves until ctx ends, then closes the listeners and lets open
 // connections end for up to ShutdownTimeout. That is a restart, not a goodbye:
