@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,7 +81,27 @@ type world struct {
 	manager                 *manager
 	agentHub, agentTenant   *rest.Config
 	filter                  service.Filter
+	log                     *slog.Logger
 	stop                    func()
+}
+
+// output is a test's, for as long as the test runs: klog's and controller-runtime's loggers are the process's, and
+// what an agent leaves behind may use them later, when a test's own output panics.
+type output struct {
+	mu   sync.Mutex
+	into io.Writer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.into.Write(b)
+}
+
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.into = io.Discard
 }
 
 func newWorld(t testing.TB) *world {
@@ -103,6 +125,9 @@ func newWorld(t testing.TB) *world {
 	w.agentHub = w.identity(w.hub, account.Namespace, account.Name)
 	w.agentTenant = w.identity(w.tenant, v1alpha1.SystemNamespace, v1alpha1.AgentServiceAccount)
 	w.manager = playManager(t, w.hub.api, w.hubNamespace)
+	out := &output{into: w.Output()}
+	t.Cleanup(out.end)
+	w.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	w.start()
 	t.Cleanup(w.clean)
 	return w
@@ -125,7 +150,7 @@ func (w *world) start() {
 	go func() {
 		ended <- app.RunAgentWith(ctx, w.agentTenant, w.agentHub, app.AgentOptions{
 			HubNamespace: w.hubNamespace, Tenant: w.hubNamespace, Filter: w.filter, LeaderElection: app.DefaultLeaderElection(),
-			Logger: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+			Logger: w.log,
 		})
 	}()
 	w.stop = func() {
