@@ -99,7 +99,10 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 			}
 			return err
 		},
-		HandedOver: func() { stop() },
+		HandedOver: func() {
+			stop()
+			names.Close() // What is open runs on; nothing new is sent to anybody.
+		},
 		Logger:     log, Metrics: proxy.NewMetrics(registry),
 	})
 	return p.Run(ctx)

@@ -43,6 +43,7 @@
 //	what the data plane cannot express                its own           port, or one address of it, this proxy's Refused
 //	no source range of a family in ipFamilies         Invalid           without: nobody may connect over that family
 //	trafficDistribution that is unknown               Invalid           without: all zones alike
+//	trafficDistribution, and this proxy has no zone   NotSupported      without: all zones alike, this proxy's Refused
 //	class's clientAddress that is unknown             Invalid           without: hidden
 //	sessionAffinityTimeout other than 3h              NotSupported      without: a client keeps its target until targets change
 //	targetKind Machine, Node (resolved later)         NotSupported      without: TargetGroups labelled fairlead.dev/for

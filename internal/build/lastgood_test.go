@@ -147,6 +147,26 @@ func TestARefusedAddressCostsNoOther(t *testing.T) {
 	}
 }
 
+func TestAProxyWithoutAZoneSaysThatItPrefersNone(t *testing.T) {
+	l, objects := shop()
+	l.Spec.TrafficDistribution = clusterv1.PreferSameZone
+	for zone, want := range map[string]int{"": 1, "east": 0} {
+		b := New(Options{ProxyPool: "edge", Zone: zone})
+		for _, o := range objects {
+			b.Set(o)
+		}
+		s := b.Program().Tenants["shop"]
+		if len(s.Frontends) != 2 || len(s.Refused) != want || want > 0 && s.Refused[0].Effect != lb.ServedWithout {
+			t.Errorf("zone %q: %+v", zone, s.Refused)
+		}
+		for _, p := range s.Pools {
+			if p.Zone != zone {
+				t.Errorf("zone %q: %+v", zone, p)
+			}
+		}
+	}
+}
+
 func TestGroupIDsCanBeReadBack(t *testing.T) {
 	for _, l := range []*metav1.LabelSelector{
 		nil, {MatchLabels: map[string]string{"a/b": "c", "d": ""}},

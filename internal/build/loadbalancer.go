@@ -63,6 +63,12 @@ func serve(in inputs, problems []lb.Problem) outputs {
 	}
 	out.problems = append(slices.Clip(problems), f.problems...)
 
+	if l.Spec.TrafficDistribution == clusterv1.PreferSameZone && in.zone == "" {
+		own := &findings{object: f.object}
+		own.without("spec.trafficDistribution", clusterv1.ReasonNotSupported, "a proxy doesn't know its zone, and serves all zones alike: the hub's operator starts it with --zone")
+		out.refused = own.problems
+	}
+
 	sources, _ := readSources(l.Spec.SourceRanges)
 	for i, p := range Ports(l) {
 		if _, refused := Refusal(problems, p); refused {
