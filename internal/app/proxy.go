@@ -103,7 +103,7 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 			stop()
 			names.Close() // What is open runs on; nothing new is sent to anybody.
 		},
-		Logger:     log, Metrics: proxy.NewMetrics(registry),
+		Logger: log, Metrics: proxy.NewMetrics(registry),
 	})
 	return p.Run(ctx)
 }
