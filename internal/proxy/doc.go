@@ -23,4 +23,8 @@
 //
 // Before its first view is complete (all five lists, its own Proxy, registered
 // under its name) a proxy serves nothing, or what its last-good file holds.
+//
+// A process that finds another one running under its name and state directory
+// takes over from it (run.go; handover.go has the protocol, predecessor.go and
+// successor.go its two sides, wire the messages): at no time do both write.
 package proxy
