@@ -145,7 +145,7 @@ func (d *Dataplane) Apply(ctx context.Context, next *lb.Program, changes lb.Chan
 	if err := d.begin(); err != nil {
 		return dataplane.Outcome{}, err
 	}
-	if len(d.closedTo) > 0 {
+	if len(d.closedTo) > 0 && len(d.refused) > 0 {
 		if err := d.checkHost(); err != nil {
 			return dataplane.Outcome{}, err
 		}

@@ -89,7 +89,8 @@ type leaving struct {
 	flushes map[flush]int
 	// whole: a former process may have left connections that nobody knows of.
 	whole bool
-	cut   []cutFlow
+	// cut are the connections cut a moment ago; the watch's own.
+	cut []cutFlow
 }
 
 func newLeaving() leaving {

@@ -59,8 +59,8 @@ func (m *marks) take(bits mark) mark {
 func (m *marks) claim(k mark) {
 	id := k % markIDs
 	m.used[id] = true
-	if id >= m.next && id+1 < markIDs {
-		m.next = id + 1
+	if id >= m.next {
+		m.next = max((id+1)%markIDs, 1)
 	}
 }
 

@@ -1,7 +1,7 @@
 package nftables
 
 import (
-	"maps"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -39,7 +39,7 @@ func newMetrics(d *Dataplane, r prometheus.Registerer) *metrics {
 	m := &metrics{
 		d: d, registerer: r, seen: map[lb.FrontendID]count64{},
 		accepted:    describe("proxy_accepted_total", "Clients' connections accepted.", "tenant", "loadbalancer"),
-		perFrontend: describe("nftables_frontend_connections_total", "New connections by frontend.", "tenant", "loadbalancer", "address", "protocol", "port"),
+		perFrontend: describe("nftables_frontend_connections_total", "New connections by frontend, those for which there was no member among them.", "tenant", "loadbalancer", "address", "protocol", "port"),
 		turnedAway:  describe("nftables_turned_away_total", "Packets turned away, by cause: nobody (no such port, or no member), denied (not among the sources), astray (of no connection that is known).", "because"),
 		entries:     describe("nftables_conntrack_entries", "Connections that the kernel follows in this network namespace, ours and others."),
 		entriesMax:  describe("nftables_conntrack_entries_max", "How many it can follow; new ones beyond are dropped."),
@@ -114,7 +114,7 @@ const (
 func (m *metrics) collectFrontends(out chan<- prometheus.Metric, served map[lb.Socket]lb.FrontendID) {
 	seen := make(map[lb.FrontendID]count64, len(served))
 	for _, f := range m.d.layout.families() {
-		err := m.d.layout.elements(m.d.tables, f.fe, func(e listed) {
+		err := m.d.layout.elements(m.d.reads, f.fe, func(e listed) {
 			at, ok := socketOf(e.key)
 			id, known := served[at]
 			if !ok || !known {
@@ -127,10 +127,16 @@ func (m *metrics) collectFrontends(out chan<- prometheus.Metric, served map[lb.S
 			c.kernel = e.packets
 			seen[id] = c
 		})
-		if err != nil {
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, nl.ErrInterrupted) {
 			m.failures.Inc()
-			maps.Copy(seen, m.seen)
-			break
+		}
+		for _, id := range served { // What was not read is as it was.
+			if c, ok := m.seen[id]; ok && seen[id] == (count64{}) {
+				seen[id] = c
+			}
 		}
 	}
 	m.seen = seen
@@ -152,7 +158,7 @@ func (m *metrics) collectFrontends(out chan<- prometheus.Metric, served map[lb.S
 func (m *metrics) collectTurnedAway(out chan<- prometheus.Metric) {
 	var a nl.Attrs
 	a.String(unix.NFTA_OBJ_TABLE, m.d.layout.table)
-	err := m.d.tables.Dump(nl.Tables<<8|unix.NFT_MSG_GETOBJ, nl.Head(unix.NFPROTO_INET, 0), a, nl.HeadLen, func(_ []byte, a nl.Attrs) error {
+	err := m.d.reads.Dump(nl.Tables<<8|unix.NFT_MSG_GETOBJ, nl.Head(unix.NFPROTO_INET, 0), a, nl.HeadLen, func(_ []byte, a nl.Attrs) error {
 		var name string
 		var n uint64
 		for t, v := range a.All() {
@@ -166,7 +172,7 @@ func (m *metrics) collectTurnedAway(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.turnedAway, prometheus.CounterValue, float64(n), name)
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, nl.ErrInterrupted) {
 		m.failures.Inc()
 	}
 }

@@ -30,7 +30,7 @@ func TestMetricsAreReadFromTheKernel(t *testing.T) {
 # HELP fairlead_proxy_accepted_total Clients' connections accepted.
 # TYPE fairlead_proxy_accepted_total counter
 fairlead_proxy_accepted_total{loadbalancer="web",tenant="acme"} 5
-# HELP fairlead_nftables_frontend_connections_total New connections by frontend.
+# HELP fairlead_nftables_frontend_connections_total New connections by frontend, those for which there was no member among them.
 # TYPE fairlead_nftables_frontend_connections_total counter
 fairlead_nftables_frontend_connections_total{address="198.18.0.1",loadbalancer="web",port="80",protocol="TCP",tenant="acme"} 3
 fairlead_nftables_frontend_connections_total{address="2001:db8::1",loadbalancer="web",port="80",protocol="TCP",tenant="acme"} 2

@@ -27,9 +27,10 @@ type Dataplane struct {
 	layout  *layout
 	ns      *namespace
 	metrics *metrics
-	// tables, flows and links are connections to nf_tables, conntrack and rtnetlink.
-	tables, flows, links *nl.Conn
-	probes               *prober
+	// tables, flows and links are connections to nf_tables, conntrack and rtnetlink. reads is another one to nf_tables,
+	// so that no change waits for a long list.
+	tables, reads, flows, links *nl.Conn
+	probes                      *prober
 
 	changed     chan struct{}
 	kick        chan struct{}
@@ -116,7 +117,7 @@ func New(o Options) (*Dataplane, error) {
 		for _, c := range []struct {
 			conn   **nl.Conn
 			family int
-		}{{&d.tables, unix.NETLINK_NETFILTER}, {&d.flows, unix.NETLINK_NETFILTER}, {&d.links, unix.NETLINK_ROUTE}} {
+		}{{&d.tables, unix.NETLINK_NETFILTER}, {&d.reads, unix.NETLINK_NETFILTER}, {&d.flows, unix.NETLINK_NETFILTER}, {&d.links, unix.NETLINK_ROUTE}} {
 			if *c.conn, err = nl.Dial(c.family); err != nil {
 				return err
 			}
@@ -158,7 +159,7 @@ func (d *Dataplane) Close(context.Context) error {
 }
 
 func (d *Dataplane) release() {
-	for _, c := range []*nl.Conn{d.tables, d.flows, d.links} {
+	for _, c := range []*nl.Conn{d.tables, d.reads, d.flows, d.links} {
 		if c != nil {
 			c.Close()
 		}

@@ -181,8 +181,9 @@ func one(yes bool) int {
 // hold has a socket need its address while it is wanted or in the kernel: until its last connection is known of, an
 // address must not seem to be somebody else's.
 func (d *Dataplane) hold(s *socket) {
-	users := one(s.want != nil || s.have != nil)
-	assigners := one(s.want != nil && s.want.assign || s.have != nil && s.have.assign)
+	served := s.have != nil && s.have.hasMark
+	users := one(s.want != nil || served)
+	assigners := one(s.want != nil && s.want.assign || served && s.have.assign)
 	if users != s.users || assigners != s.assigners {
 		d.use(s.at.Address, users-s.users, assigners-s.assigners)
 		s.users, s.assigners = users, assigners

@@ -1,6 +1,7 @@
 package nftables_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -190,4 +191,70 @@ func TestAChangedTableIsMended(t *testing.T) {
 	if got := w.run(w.host, "nft", "list", "set", "inet", "fairlead", "vips4"); strings.Contains(got, "198.18.0.7") {
 		t.Error("what somebody put into our table is still there")
 	}
+}
+
+// TestAQuietChangeIsMended by comparing: nobody stumbles over it.
+func TestAQuietChangeIsMended(t *testing.T) {
+	w := newWorld(t)
+	w.serve(8080, 11, 12)
+	p := both(lb.TCP, byClient, 11, 12)
+	for _, f := range p.Tenants["acme"].Frontends {
+		f.Sources = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd01::/64")}
+	}
+	p.Tenants["acme"].Pools["four"].KeepClient = true
+	w.apply(p)
+	monitor := w.monitor()
+	if err := w.dp.Compare(); err != nil {
+		t.Fatal(err)
+	}
+	if got := monitor(); got != "" {
+		t.Errorf("nothing was changed, yet it is mended: %s", got)
+	}
+	before := w.run(w.host, "nft", "list", "table", "inet", "fairlead")
+	for _, harm := range []string{
+		"delete element inet fairlead slots4 { 0x1b300001 . 7 }",
+		"delete element inet fairlead sources6 { 2001:db8::1 . tcp . 80 . fd01::/64 }",
+		"add element inet fairlead targets { 99 }",
+		"add element inet fairlead ports4 { 198.18.0.9 . tcp . 80 : 1 }",
+		"delete element inet fairlead members4 { 10.2.0.11 }",
+	} {
+		w.load(harm)
+		if err := w.dp.Compare(); err != nil {
+			t.Fatal(err)
+		}
+		if after := w.run(w.host, "nft", "list", "table", "inet", "fairlead"); unordered(after) != unordered(before) {
+			t.Errorf("%s: the table is\n%s", harm, slotLists.ReplaceAllString(after, "$1"))
+		}
+	}
+}
+
+// TestTwoProcessesAgree for as long as one follows the other.
+func TestTwoProcessesAgree(t *testing.T) {
+	w := newWorld(t)
+	w.serve(8080, 11, 12)
+	first, second := simple(member(11, false)), both(lb.TCP, byClient, 12)
+	w.apply(first)
+	former := w.dp
+	w.start()
+	if d, err := w.dp.Recover(w.ctx, first); err != nil || d.Missing+d.Foreign > 0 {
+		t.Fatalf("drift %+v, %v", d, err)
+	}
+	w.program = nil
+	w.apply(first)
+	for _, next := range []*lb.Program{second, first, second} {
+		changes := lb.Diff(w.program, next)
+		w.apply(next)
+		if o, err := former.Apply(w.ctx, next, changes); err != nil || len(o.Refused) > 0 {
+			t.Fatalf("the former process: %+v, %v", o, err)
+		}
+		want := "10.2.0.11"
+		if next == second {
+			want = "10.2.0.12"
+		}
+		if got := w.spread("", vip, 5); got[want] != 5 {
+			t.Errorf("spread = %v, want %s", got, want)
+		}
+	}
+	former.Close(w.ctx)
+	w.mustDial("", vip6)
 }

@@ -107,17 +107,16 @@ func (f *found) sooner(t time.Time) {
 
 // sweep is one look at all connections that matter.
 type sweep struct {
-	d         *Dataplane
-	now       time.Time
-	whole     bool
-	found     found
-	leavers   map[leaverKey]int64
-	closers   map[closerKey]int64
-	perMark   map[mark]int64
-	flushes   map[flush]bool
-	cut       []flow
-	forget    []flow
-	cutBefore map[string]bool
+	d       *Dataplane
+	now     time.Time
+	whole   bool
+	found   found
+	leavers map[leaverKey]int64
+	closers map[closerKey]int64
+	perMark map[mark]int64
+	flushes map[flush]bool
+	cut     []flow
+	forget  []flow
 }
 
 // sweep counts, cuts and flushes.
@@ -293,6 +292,7 @@ func (s *sweep) act() {
 			s.d.log.Warn("connection can't be forgotten", "client", s.forget[i].client.String(), "err", err)
 		}
 	}
+	s.forgetCut()
 }
 
 // end notes what was counted.
@@ -314,7 +314,6 @@ func (s *sweep) end() found {
 			delete(l.flushes, f)
 		}
 	}
-	s.forgetCut()
 	for _, sp := range d.byMark {
 		if len(sp.pools) > 0 {
 			continue
@@ -367,7 +366,7 @@ func (s *sweep) countLeft() {
 	}
 }
 
-// forgetCut lets conntrack forget what was cut a while ago.
+// forgetCut lets conntrack forget what was cut a while ago. Nobody but the watch knows of what was cut: it needs no lock.
 func (s *sweep) forgetCut() {
 	l := &s.d.leaving
 	for _, f := range s.cut {

@@ -185,7 +185,7 @@ func (c *Conn) Get(kind uint16, head []byte, attrs Attrs, headLen int, each func
 }
 
 // Dump asks for a list and calls each with every entry: its head, of headLen bytes, and its attributes, which are
-// valid until each returns. What each returns as an error is returned once the dump has ended.
+// valid until each returns. What each returns as an error is returned once the dump has ended. With ErrInterrupted entries may be missing.
 func (c *Conn) Dump(kind uint16, head []byte, attrs Attrs, headLen int, each func(head []byte, attrs Attrs) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,6 +194,7 @@ func (c *Conn) Dump(kind uint16, head []byte, attrs Attrs, headLen int, each fun
 		return err
 	}
 	var failed error
+	interrupted := false
 	err = c.receive(func(m message) (bool, error) {
 		switch {
 		case m.seq != seq:
@@ -202,15 +203,17 @@ func (c *Conn) Dump(kind uint16, head []byte, attrs Attrs, headLen int, each fun
 			return true, errnoOf(m.body)
 		case m.kind == unix.NLMSG_DONE:
 			return true, nil
-		case m.flags&unix.NLM_F_DUMP_INTR != 0:
-			failed = ErrInterrupted
 		case len(m.body) < headLen:
 			failed = errors.New("the kernel's answer is malformed")
 		case failed == nil:
 			failed = each(m.body[:headLen], Attrs(m.body[headLen:]))
 		}
+		interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
 		return false, nil
 	})
+	if interrupted {
+		err = errors.Join(err, ErrInterrupted)
+	}
 	return errors.Join(err, failed)
 }
 
