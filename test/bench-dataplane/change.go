@@ -94,7 +94,7 @@ func newStage(ctx context.Context, plane string, frontends, memberCount, servers
 	if s.network, err = newNetwork(); err != nil {
 		return nil, err
 	}
-	s.stops = append(s.stops, s.network.close)
+	s.stops = append(s.stops, s.network.Close)
 	all := members(memberCount)
 	for i := range len(s.backends) * servers {
 		h, err := s.backends[i%len(s.backends)].start("server")
@@ -113,7 +113,6 @@ func newStage(ctx context.Context, plane string, frontends, memberCount, servers
 	if s.lb, err = s.balancer(plane); err != nil {
 		return nil, err
 	}
-	s.stops = append(s.stops, s.lb.close)
 	if s.prober, err = s.client.start("probe"); err != nil {
 		return nil, err
 	}
@@ -132,7 +131,7 @@ func (s *stage) load(ctx context.Context) (applied, watchResult, error) {
 	if err != nil {
 		return a, seen, fmt.Errorf("loading: %w", err)
 	}
-	if s.lb.name == ours {
+	if s.lb.Name() == ours {
 		err = s.lb.set(forgetful)
 	}
 	return a, seen, err
@@ -304,7 +303,7 @@ func (b *bench) changesTable(t *tabwriter.Writer) {
 func (b *bench) judgeChanges() {
 	for _, plane := range []string{ours, inGo} {
 		var worst, load time.Duration
-		relapses := 0
+		relapses, first := 0, ""
 		cpu, both := map[int][]time.Duration{}, map[int][]time.Duration{}
 		for _, c := range b.changes {
 			if c.Plane != plane {
@@ -314,7 +313,9 @@ func (b *bench) judgeChanges() {
 			both[c.Frontends] = append(both[c.Frontends], c.of(bothCPUOf, changeKinds...)...)
 			for _, k := range changeKinds {
 				for _, o := range c.Changes[k] {
-					relapses += o.Relapses
+					if relapses += o.Relapses; relapses > 0 && first == "" {
+						first = fmt.Sprintf("first after %s, %d frontends, %d members", k, c.Frontends, c.Members)
+					}
 				}
 			}
 			if c.Frontends == frontendSizes[len(frontendSizes)-1] {
@@ -333,7 +334,7 @@ func (b *bench) judgeChanges() {
 		b.note(fmt.Sprintf("%s: CPU of a change's Diff and Apply at %d frontends", plane, most), "ms", milliseconds(medianOf(both[most])),
 			fmt.Sprintf("%s at %d", medianOf(both[least]).Round(time.Microsecond), least))
 		b.atMost(fmt.Sprintf("%s: %d frontends loaded", plane, most), "s", load.Seconds(), 3, "until Apply has returned and the last one answers; 3 or 50 members, the worse")
-		b.atMost(plane+": connections that went the old way after one had gone the new", "", float64(relapses), 0, "")
+		b.atMost(plane+": connections that went the old way after one had gone the new", "", float64(relapses), 0, first)
 	}
 }
 

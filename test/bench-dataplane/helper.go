@@ -31,7 +31,7 @@ func (h *host) start(role string) (*helper, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &helper{name: role + " on " + h.name}
+	p := &helper{name: role + " on " + h.Name()}
 	p.cmd = exec.Command(self, roleArg, role)
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -48,12 +48,12 @@ func (h *host) start(role string) (*helper, error) {
 	return p, nil
 }
 
-// spawn starts a program on the host. It is killed when the host is closed at the latest, and gets
+// spawn starts a program on the host. It dies with this program at the latest, and gets
 // no signal from the terminal: this program ends it.
 func (h *host) spawn(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := h.do(cmd.Start); err != nil {
-		return fmt.Errorf("starting %s on %s: %w", cmd.Path, h.name, err)
+	if err := h.Start(cmd); err != nil {
+		return fmt.Errorf("starting %s on %s: %w", cmd.Path, h.Name(), err)
 	}
 	return nil
 }

@@ -17,16 +17,16 @@ type monitor struct{ conn *netlink.Conn }
 
 func (h *host) monitor() (*monitor, error) {
 	m := &monitor{}
-	err := h.do(func() (err error) {
+	err := h.Do(func() (err error) {
 		m.conn, err = netlink.Dial(unix.NETLINK_NETFILTER, nil)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listening to nftables on %s: %w", h.name, err)
+		return nil, fmt.Errorf("listening to nftables on %s: %w", h.Name(), err)
 	}
 	if err := errors.Join(m.conn.JoinGroup(unix.NFNLGRP_NFTABLES), m.conn.SetReadBuffer(8<<20)); err != nil {
 		m.conn.Close()
-		return nil, fmt.Errorf("listening to nftables on %s: %w", h.name, err)
+		return nil, fmt.Errorf("listening to nftables on %s: %w", h.Name(), err)
 	}
 	return m, nil
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
+
+	"fairlead.dev/fairlead/internal/testkit/netns"
 )
 
 const (
@@ -15,25 +16,39 @@ const (
 	servicePort = 80
 )
 
+// host is a network namespace. It has no name and is gone when its last process and this program are, however they end.
+type host struct {
+	*netns.Namespace
+	network *netns.Network
+}
+
 // quiet keeps closed connections from being remembered, which would bound new
 // connections by the number of ports, not by what carries them.
 var quiet = map[string]string{
-	"net/ipv4/tcp_max_tw_buckets":        "0",
-	"net/ipv4/ip_local_port_range":       "1024 65535",
-	"net/ipv4/conf/all/rp_filter":        "0",
-	"net/ipv4/conf/default/rp_filter":    "0",
-	"net/ipv4/ip_forward":                "1",
-	"net/ipv6/conf/all/disable_ipv6":     "1",
-	"net/ipv4/tcp_max_syn_backlog":       "8192",
-	"net/ipv4/icmp_ratelimit":            "0",
-	"net/ipv4/conf/all/send_redirects":   "0",
-	"net/ipv4/conf/default/log_martians": "0",
+	"ipv4/tcp_max_tw_buckets":          "0",
+	"ipv4/ip_local_port_range":         "1024 65535",
+	"ipv4/conf/all/rp_filter":          "0",
+	"ipv4/conf/default/rp_filter":      "0",
+	"ipv4/ip_forward":                  "1",
+	"ipv4/tcp_max_syn_backlog":         "8192",
+	"ipv4/icmp_ratelimit":              "0",
+	"ipv4/conf/all/send_redirects":     "0",
+	"ipv4/conf/default/send_redirects": "0",
+	"ipv6/conf/all/disable_ipv6":       "1",
 }
 
 // forgetful has conntrack forget what is closed soon; else its table would fill up.
 var forgetful = map[string]string{
-	"net/netfilter/nf_conntrack_tcp_timeout_time_wait": "3",
-	"net/netfilter/nf_conntrack_tcp_timeout_close":     "3",
+	"netfilter/nf_conntrack_tcp_timeout_time_wait": "3",
+	"netfilter/nf_conntrack_tcp_timeout_close":     "3",
+}
+
+// set makes kernel settings, by their paths below /proc/sys/net.
+func (h *host) set(settings map[string]string) error {
+	for path, value := range settings {
+		h.Set(path, value)
+	}
+	return h.network.Err()
 }
 
 // network is a client and two backends, and any number of load balancers, each with
@@ -47,38 +62,30 @@ var forgetful = map[string]string{
 //	         │  └──────────────┘  ├───┤ backend 2 │
 //	         └──┤ …            ├──┘   └───────────┘
 type network struct {
+	*netns.Network
 	client   *host
 	backends [2]*host
 	made     int
 }
 
-func newNetwork() (n *network, err error) {
-	n = &network{}
-	defer func() {
-		if err != nil {
-			n.close()
-		}
-	}()
-	if n.client, err = newHost("client", quiet); err != nil {
-		return nil, err
-	}
+func newNetwork() (*network, error) {
+	n := &network{Network: netns.New()}
+	n.client = n.host("client")
 	for i := range n.backends {
-		if n.backends[i], err = newHost(fmt.Sprintf("backend %d", i+1), quiet); err != nil {
-			return nil, err
-		}
-		if err := n.backends[i].own(memberPrefix(i)); err != nil {
-			return nil, err
-		}
+		n.backends[i] = n.host(fmt.Sprintf("backend %d", i+1))
+		n.backends[i].Local(memberPrefix(i).String())
+	}
+	if err := n.Err(); err != nil {
+		n.Close()
+		return nil, err
 	}
 	return n, nil
 }
 
-func (n *network) close() {
-	for _, h := range []*host{n.client, n.backends[0], n.backends[1]} {
-		if h != nil {
-			h.close()
-		}
-	}
+func (n *network) host(name string) *host {
+	h := &host{n.Namespace(name), n.Network}
+	h.set(quiet)
+	return h
 }
 
 // memberPrefix holds the members of a backend.
@@ -104,48 +111,43 @@ type balancer struct {
 	service netip.Addr
 }
 
-// balancer makes one more. Its services are addresses of its own; local says whether the host itself has them.
+// balancer makes one more. The host has its services' addresses itself.
 func (n *network) balancer(name string) (*balancer, error) {
-	h, err := newHost(name, quiet)
-	if err != nil {
-		return nil, err
-	}
 	n.made++
 	k := byte(n.made)
 	b := &balancer{
-		host:    h,
+		host:    n.host(name),
 		client:  netip.AddrFrom4([4]byte{10, 1, k, 2}),
 		service: netip.AddrFrom4([4]byte{10, 100 + k, 0, 1}),
 	}
 	services := netip.PrefixFrom(b.service, 16).Masked()
-	gateway := netip.AddrFrom4([4]byte{10, 1, k, 1})
-	wire := fmt.Sprintf("lb%d", k)
-	err = errors.Join(
-		connect(n.client, h, wire, netip.PrefixFrom(b.client, 24), netip.PrefixFrom(gateway, 24)),
-		n.client.route(services, gateway),
-		h.own(services),
-	)
+	b.Local(services.String())
+	clients := netip.PrefixFrom(b.client, 24)
+	n.wire(n.client, b.host, fmt.Sprintf("lb%d", k), clients, netip.PrefixFrom(b.gateway(), 24))
+	n.client.Route(services.String(), b.gateway().String())
 	for i, backend := range n.backends {
 		near, far := netip.AddrFrom4([4]byte{10, 2, k, byte(i*4 + 1)}), netip.AddrFrom4([4]byte{10, 2, k, byte(i*4 + 2)})
-		err = errors.Join(err,
-			connect(h, backend, fmt.Sprintf("lb%db%d", k, i+1), netip.PrefixFrom(near, 30), netip.PrefixFrom(far, 30)),
-			h.route(memberPrefix(i), far),
-			backend.route(netip.PrefixFrom(b.client, 24).Masked(), near),
-		)
+		n.wire(b.host, backend, fmt.Sprintf("lb%db%d", k, i+1), netip.PrefixFrom(near, 30), netip.PrefixFrom(far, 30))
+		b.Route(memberPrefix(i).String(), far.String())
+		backend.Route(clients.Masked().String(), near.String())
 	}
-	if err != nil {
-		h.close()
-		return nil, err
-	}
-	return b, nil
+	return b, n.Err()
+}
+
+// gateway is the host's own address on the client's wire.
+func (b *balancer) gateway() netip.Addr { return b.client.Prev() }
+
+// wire joins two hosts; both ends have one name.
+func (n *network) wire(a, b *host, name string, atA, atB netip.Prefix) {
+	a.Link(name, b.Namespace, name)
+	a.Address(name, atA.String())
+	b.Address(name, atB.String())
 }
 
 // straight has the client reach the backends themselves through this host.
 func (n *network) straight(b *balancer) error {
 	for i := range n.backends {
-		if err := n.client.route(memberPrefix(i), netip.AddrFrom4([4]byte{10, 1, b.client.As4()[2], 1})); err != nil {
-			return err
-		}
+		n.client.Route(memberPrefix(i).String(), b.gateway().String())
 	}
-	return nil
+	return n.Err()
 }

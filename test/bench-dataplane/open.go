@@ -63,7 +63,6 @@ func (b *bench) measureOpen(ctx context.Context) error {
 	}
 	b.note(fmt.Sprintf("%s: %d connections open, none draining", ours, total), "% of a core", idle, fmt.Sprintf("over %s", b.period/3))
 	member := s.shape.Members[1]
-	began = time.Now()
 	if err := s.plane.call(ctx, "change", changeParams{memberOut, member}, nil); err != nil {
 		return err
 	}

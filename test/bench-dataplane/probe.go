@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +68,6 @@ func probeOps() ops {
 }
 
 type prober struct {
-	mu     sync.Mutex
 	result chan watchResult
 	failed chan error
 	next   uint16

@@ -146,13 +146,14 @@ func (s *server) run(cpu int) {
 
 func (s *server) accept(from int, who bool) {
 	for range 64 {
-		fd, local, err := unix.Accept4(from, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, _, err := unix.Accept4(from, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if err != nil {
 			return
 		}
 		c := &served{fd: fd, who: who}
 		if who {
-			if local, err = unix.Getsockname(fd); err == nil {
+			local, err := unix.Getsockname(fd)
+			if err == nil {
 				a := local.(*unix.SockaddrInet4).Addr
 				_, err = unix.Write(fd, a[:])
 			}

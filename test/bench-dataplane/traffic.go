@@ -76,7 +76,7 @@ func (b *bench) measureTraffic(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer net.close()
+	defer net.Close()
 	var stops []func()
 	defer func() {
 		for _, stop := range slices.Backward(stops) {
@@ -105,7 +105,6 @@ func (b *bench) measureTraffic(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		stops = append(stops, lb.close)
 		if name != direct {
 			t.targets[name] = []netip.AddrPort{netip.AddrPortFrom(lb.service, servicePort)}
 		}
@@ -136,7 +135,7 @@ func (b *bench) measureTraffic(ctx context.Context) (err error) {
 
 // carry sets up one carrier on its host. The function returned ends it.
 func (t *traffic) carry(ctx context.Context, net *network, lb *balancer, addresses []netip.Addr) (stop func(), err error) {
-	switch lb.name {
+	switch lb.Name() {
 	case direct:
 		return func() {}, net.straight(lb)
 	case hands:
@@ -148,13 +147,13 @@ func (t *traffic) carry(ctx context.Context, net *network, lb *balancer, address
 	if err != nil {
 		return nil, err
 	}
-	t.planes[lb.name] = p
-	s := shape{Frontends: t.frontends, Members: addresses, Service: lb.service, MemberPort: httpPort, KeepClient: lb.name == ours}
-	err = errors.Join(err, p.call(ctx, "new", planeParams{lb.name, s}, nil))
+	t.planes[lb.Name()] = p
+	s := shape{Frontends: t.frontends, Members: addresses, Service: lb.service, MemberPort: httpPort, KeepClient: lb.Name() == ours}
+	err = errors.Join(err, p.call(ctx, "new", planeParams{lb.Name(), s}, nil))
 	if err == nil {
 		err = p.call(ctx, "load", nothing{}, nil)
 	}
-	if err == nil && lb.name == ours {
+	if err == nil && lb.Name() == ours {
 		err = lb.set(forgetful)
 	}
 	if err != nil {
