@@ -57,7 +57,7 @@ func TestACheckOfAProxiedPortBeginsWithAHeader(t *testing.T) {
 				}
 				io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
 			})
-			p := lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: test.kind, Port: where.Port(), Timeout: time.Second, ProxyProtocol: test.version}}
+			p := lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: test.kind, Port: where.Port(), Timeout: 10 * time.Second, ProxyProtocol: test.version}}
 			if err := ask(p); err != nil {
 				t.Error(err)
 			}
@@ -68,7 +68,7 @@ func TestACheckOfAProxiedPortBeginsWithAHeader(t *testing.T) {
 		})
 	}
 	where := echo(t).(*net.TCPAddr).AddrPort()
-	err := ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckTCP, Port: where.Port(), Timeout: time.Second, ProxyProtocol: 3}})
+	err := ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckTCP, Port: where.Port(), Timeout: 10 * time.Second, ProxyProtocol: 3}})
 	if text(err) != "version 3 of the PROXY protocol is not known" {
 		t.Error(err)
 	}
@@ -80,7 +80,7 @@ func TestATCPCheckSendsTheHeaderToo(t *testing.T) {
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		got <- line
 	})
-	if err := ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckTCP, Port: where.Port(), Timeout: time.Second, ProxyProtocol: 1}}); err != nil {
+	if err := ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckTCP, Port: where.Port(), Timeout: 10 * time.Second, ProxyProtocol: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if line := <-got; line != "PROXY UNKNOWN\r\n" {
@@ -96,8 +96,8 @@ func TestMembersOverIPv6AreChecked(t *testing.T) {
 		}
 	})
 	for _, check := range []lb.Check{
-		{Kind: lb.CheckTCP, Port: where.Port(), Timeout: time.Second},
-		{Kind: lb.CheckHTTP, Port: where.Port(), Path: "/healthz", Timeout: time.Second},
+		{Kind: lb.CheckTCP, Port: where.Port(), Timeout: 10 * time.Second},
+		{Kind: lb.CheckHTTP, Port: where.Port(), Path: "/healthz", Timeout: 10 * time.Second},
 	} {
 		if err := ask(lb.Probe{Address: where.Addr(), Check: check}); err != nil {
 			t.Errorf("%s: %v", check, err)
