@@ -126,6 +126,9 @@ func ask(ctx context.Context, w traffic.Way) (traffic.Answer, error) { return w.
 
 // firstAnswers makes one request through each proxy, without a second try, and judges who answers.
 func (s *story) firstAnswers(ctx context.Context, t *fleet.Tenant, a netip.Addr, port uint16) error {
+	if err := s.awaitNodePorts(ctx, t); err != nil {
+		return err
+	}
 	allow := t.Pods.Allow("web")
 	for _, p := range s.Proxies {
 		began := time.Now()

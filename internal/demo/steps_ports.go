@@ -61,7 +61,10 @@ func (s *story) serveExample(ctx context.Context, t *fleet.Tenant, example, name
 		}
 		return nil
 	})
-	return got, err
+	if err != nil {
+		return nil, err
+	}
+	return got, s.awaitNodePorts(ctx, t)
 }
 
 // askPort makes requests to a port through each proxy, which Pods of that app must answer.

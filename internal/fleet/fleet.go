@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -93,6 +94,17 @@ func (p *Proxy) At(a netip.Addr) netip.Addr { return p.at(a) }
 // Way is how clients reach a granted address through this proxy.
 func (p *Proxy) Way(a netip.Addr, port uint16) traffic.Way {
 	return traffic.Way{Name: p.Name, Address: netip.AddrPortFrom(p.At(a), port), Dial: p.dial}
+}
+
+// ToNode is how this proxy reaches a node.
+func (p *Proxy) ToNode(node testkit.NodeSpec, port uint16) traffic.Way {
+	w := traffic.Way{Name: node.Name, Address: netip.AddrPortFrom(node.Address, port)}
+	if p.host != nil {
+		w.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return p.host.Dial(ctx, net.Dialer{}, network, address)
+		}
+	}
+	return w
 }
 
 // ClientsNamespace is a path that opens the network namespace of this proxy's clients; empty: they are on this host.

@@ -1,0 +1,57 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+
+	"fairlead.dev/fairlead/internal/fleet"
+	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/traffic"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// awaitNodePorts waits until each node answers for each Service of type LoadBalancer. An address can be served before every node's
+// kube-proxy knows of the Service; the proxy in Go then tries another node, which a kernel that rewrites packets can't.
+func (s *story) awaitNodePorts(ctx context.Context, t *fleet.Tenant) error {
+	if !s.inKernel {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	services := &v1.ServiceList{}
+	if err := t.API.List(ctx, services, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, o := range services.Items {
+		if o.Spec.Type != v1.ServiceTypeLoadBalancer || o.DeletionTimestamp != nil {
+			continue
+		}
+		for _, port := range o.Spec.Ports {
+			for _, node := range t.Nodes() {
+				w := s.Proxies[0].ToNode(node, uint16(port.NodePort))
+				err := testkit.Poll(ctx, look, fmt.Sprintf("%s to answer on %s's nodePort %s/%d", node.Name, o.Name, port.Protocol, port.NodePort), func(ctx context.Context) error {
+					return answers(ctx, w, port.Protocol)
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func answers(ctx context.Context, w traffic.Way, protocol v1.Protocol) error {
+	if protocol != v1.ProtocolUDP {
+		_, err := ask(ctx, w)
+		return err
+	}
+	f, err := w.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Ask(ctx, "are you there?")
+	return err
+}
