@@ -67,7 +67,7 @@ func churnFlows() []flow {
 			needs: func() []service { return []service{page(m(1), m(2))} },
 			run: func(w *world, p *proxy) {
 				p.apply(page(m(1), m(2)))
-				report := w.judge(func(ctx context.Context) error {
+				report := w.judgeBusy(func(ctx context.Context) error {
 					p.apply(page())
 					short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 					defer cancel()
@@ -81,7 +81,6 @@ func churnFlows() []flow {
 				if report.Failed > report.Sent/10 {
 					w.Errorf("more failed than in 50 ms: %s", &report)
 				}
-				w.Log(&report)
 			},
 		},
 	}
@@ -112,26 +111,39 @@ func someMembers(random *rand.Rand) []lb.Member {
 	return out
 }
 
-// judge has the judge of traffic look at web's port while something happens: 300 requests a second, each a new connection, and 100
+// judge has the judge of traffic look at web's port while something happens: 200 requests a second, each a new connection, and 100
 // connections that are held.
 func (w *world) judge(event func(context.Context) error) traffic.Report {
 	w.Helper()
 	g := traffic.NewGenerator()
 	defer g.Stop()
 	g.Add(context.Background(), traffic.Service{
-		Name: "web", Ways: []traffic.Way{{Name: "lb1", Address: vip(1, 80)}}, Rate: 300, Held: 100, Dial: w.dialContext,
+		Name: "web", Ways: []traffic.Way{{Name: "lb1", Address: vip(1, 80)}}, Rate: 200, Held: 100, Dial: w.dialContext,
 	})
 	reports, err := g.Around(context.Background(), event)
 	w.must(err)
 	return reports[0]
 }
 
+// judgeBusy looks again where this machine was too busy to ask: such a window proves nothing.
+func (w *world) judgeBusy(event func(context.Context) error) traffic.Report {
+	w.Helper()
+	for left := 3; ; left-- {
+		report := w.judge(event)
+		w.Log(&report)
+		busy := report.Busy()
+		if busy == "" || left == 0 {
+			return report
+		}
+		w.Log(busy)
+	}
+}
+
 // judged fails the test unless the judge finds that nothing failed.
 func (w *world) judged(event func(context.Context) error) {
 	w.Helper()
-	report := w.judge(event)
+	report := w.judgeBusy(event)
 	if why := report.Verdict(); why != "" {
 		w.Error(why)
 	}
-	w.Log(&report)
 }

@@ -136,7 +136,7 @@ func headed(version int) []service {
 		out[i].members, out[i].port = out[i].members[:1], headedPort
 		out[i].front.ProxyProtocol = version
 		out[i].pool.Check = lb.Check{
-			Kind: lb.CheckTCP, Port: headedPort, Interval: 50 * time.Millisecond, Timeout: time.Second, Rise: 1, Fall: 1, ProxyProtocol: version,
+			Kind: lb.CheckTCP, Port: headedPort, Interval: 50 * time.Millisecond, Timeout: 5 * time.Second, Rise: 1, Fall: 3, ProxyProtocol: version,
 		}
 	}
 	return out
@@ -144,7 +144,10 @@ func headed(version int) []service {
 
 func heads(w *world, p *proxy, version int) {
 	p.apply(headed(version)...)
-	w.until("the check's first result", func() bool { return p.verdict(headed(version)[0].pool.Check, m(1)) == lb.Healthy })
+	w.until("the checks' first results", func() bool {
+		c := headed(version)[0].pool.Check
+		return p.verdict(c, m(1)) == lb.Healthy && p.verdict(c, m6(1)) == lb.Healthy
+	})
 	for i, at := range []netip.AddrPort{vip(1, 80), vip6(1, 80)} {
 		c := w.dialFrom([]netip.AddrPort{client(42), client6(42)}[i], at)
 		w.works("a connection with a header", c)
