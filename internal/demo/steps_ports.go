@@ -249,3 +249,56 @@ func ipv6(ctx context.Context, s *story) (string, error) {
 	}
 	return fmt.Sprintf("%s and %s: TCP and UDP answer through %s", addresses[0], addresses[1], s.proxyNames()), deleteService(ctx, t, "both")
 }
+
+// clientAddress: in a class that keeps it, Pods see the client's own address, by TCP and UDP, in both families.
+func clientAddress(ctx context.Context, s *story) (string, error) {
+	t := s.Tenants[0]
+	addresses, err := s.serveExample(ctx, t, "client-address.yaml", "seen", 2)
+	if err != nil {
+		return "", err
+	}
+	lines := []string{}
+	for _, a := range addresses {
+		for _, p := range s.Proxies {
+			w := p.Way(a, dnsPort)
+			seen, err := s.seenAs(ctx, t, w)
+			if err != nil {
+				return "", err
+			}
+			lines = append(lines, fmt.Sprintf("%s through %s", seen, p.Name))
+		}
+	}
+	return "Pods see " + strings.Join(lines, ", "), deleteService(ctx, t, "seen")
+}
+
+// seenAs is the client's address, which is the one that the Pods saw.
+func (s *story) seenAs(ctx context.Context, t *fleet.Tenant, w traffic.Way) (netip.Addr, error) {
+	conn, err := w.Dial(ctx, "tcp", w.Address.String())
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer conn.Close()
+	own, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	answer, err := ask(ctx, w)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%s through %s: %w", t.Name(), w.Name, err)
+	}
+	f, err := w.Open(ctx)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer f.Close()
+	datagram, err := f.Ask(ctx, "who am I?")
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%s at UDP %s through %s: %w", t.Name(), w.Address, w.Name, err)
+	}
+	for _, saw := range []string{answer.Client, datagram.Client} {
+		if seen, err := netip.ParseAddrPort(saw); err != nil || seen.Addr().Unmap() != own.Addr() {
+			return netip.Addr{}, fmt.Errorf("a Pod saw %s through %s, its client is %s", saw, w.Name, own.Addr())
+		}
+	}
+	return own.Addr(), nil
+}

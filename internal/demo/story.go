@@ -25,7 +25,7 @@ const (
 // step is one clause of the story: an event, and a claim about it that can fail.
 type step struct {
 	name string
-	// inNamespaces says that it needs what only network namespaces have: IPv6.
+	// inNamespaces says that it needs what only network namespaces have: IPv6, routes.
 	inNamespaces bool
 	// run returns what was measured.
 	run func(context.Context, *story) (string, error)
@@ -39,6 +39,7 @@ var steps = []step{
 	{"two-ports", false, twoPorts},
 	{"udp", false, udp},
 	{"ipv6", true, ipv6},
+	{"client-address", true, clientAddress},
 	{"scaled-up", false, scaledUp},
 	{"scaled-down", false, scaledDown},
 	{"node-killed", false, nodeKilled},
