@@ -181,12 +181,16 @@ func (b *bench) measureCase(ctx context.Context, c *changeCase) error {
 	// Flows of the member whose state is to change, found while nothing changes.
 	member := s.shape.Members[c.Members/2]
 	flows := watchParams{To: s.shape.last(), Member: member}
-	find := flowsParams{From: s.lb.client, To: flows.To, Member: member, Count: 32}
+	find := flowsParams{From: s.lb.client, To: flows.To, Member: member, Count: 64}
 	if err := s.prober.call(ctx, "flows", find, &flows.Ports); err != nil {
 		return err
 	}
 	for range b.repeats {
 		for _, kind := range changeKinds {
+			// Flows are used again, which is not what is measured.
+			if err := s.lb.forget(); err != nil {
+				return err
+			}
 			a, seen, err := s.watched(ctx, s.watchFor(kind, flows), "change", changeParams{kind, member})
 			if err != nil {
 				return fmt.Errorf("%s: %w", kind, err)
@@ -303,6 +307,7 @@ func (b *bench) changesTable(t *tabwriter.Writer) {
 func (b *bench) judgeChanges() {
 	for _, plane := range []string{ours, inGo} {
 		var worst, load time.Duration
+		var effects []time.Duration
 		relapses, first := 0, ""
 		cpu, both := map[int][]time.Duration{}, map[int][]time.Duration{}
 		for _, c := range b.changes {
@@ -320,14 +325,16 @@ func (b *bench) judgeChanges() {
 			}
 			if c.Frontends == frontendSizes[len(frontendSizes)-1] {
 				load = max(load, c.LoadEffect)
-				worst = max(worst, slices.Max(c.of(effectOf, changeKinds...)))
+				effects = append(effects, c.of(effectOf, changeKinds...)...)
+				worst = slices.Max(effects)
 			}
 		}
 		if len(cpu) == 0 {
 			continue
 		}
 		least, most := frontendSizes[0], frontendSizes[len(frontendSizes)-1]
-		b.atMost(fmt.Sprintf("%s: a change in effect at %d frontends", plane, most), "ms", milliseconds(worst), 20, "the worst of all kinds and repeats")
+		b.atMost(fmt.Sprintf("%s: a change in effect at %d frontends", plane, most), "ms", milliseconds(worst), 20,
+			fmt.Sprintf("the worst of %d; median %s", len(effects), medianOf(effects).Round(10*time.Microsecond)))
 		b.atMost(fmt.Sprintf("%s: CPU of a change's Apply at %d frontends to that at %d", plane, most, least), "",
 			float64(medianOf(cpu[most]))/float64(medianOf(cpu[least])), 2,
 			fmt.Sprintf("medians of all kinds: %s to %s", medianOf(cpu[most]).Round(time.Microsecond), medianOf(cpu[least]).Round(time.Microsecond)))

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"fairlead.dev/fairlead/internal/testkit/netns"
+	"github.com/ti-mo/conntrack"
 )
 
 const (
@@ -49,6 +50,22 @@ func (h *host) set(settings map[string]string) error {
 		h.Set(path, value)
 	}
 	return h.network.Err()
+}
+
+// forget empties conntrack's memory.
+func (h *host) forget() error {
+	err := h.Do(func() error {
+		c, err := conntrack.Dial(nil)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Flush()
+	})
+	if err != nil {
+		return fmt.Errorf("emptying conntrack on %s: %w", h.Name(), err)
+	}
+	return nil
 }
 
 // network is a client and two backends, and any number of load balancers, each with

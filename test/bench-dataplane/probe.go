@@ -70,7 +70,9 @@ func probeOps() ops {
 type prober struct {
 	result chan watchResult
 	failed chan error
-	next   uint16
+	// next port for frontends; used flows of this watch.
+	next uint16
+	used int
 }
 
 // flows finds ports of the client whose connections go to a member.
@@ -93,6 +95,7 @@ func (p *prober) flows(f flowsParams) ([]uint16, error) {
 
 // watch begins to watch, and returns once it has seen that nothing has changed yet.
 func (p *prober) watch(w watchParams) (nothing, error) {
+	p.used = 0
 	before, err := p.look(w)
 	for deadline := time.Now().Add(patience); errors.Is(err, errSilent) && time.Now().Before(deadline); {
 		before, err = p.look(w)
@@ -135,9 +138,13 @@ func (p *prober) follow(w watchParams) (watchResult, error) {
 	return r, fmt.Errorf("the change has had no effect for %s", patience)
 }
 
-// relapses counts connections that go the old way although one has gone the new.
+// relapses counts connections that go the old way although one has gone the new. No flow is used twice: conntrack may
+// remember where it went before.
 func (p *prober) relapses(w watchParams, n *int) error {
 	for range 32 {
+		if len(w.Ports) > 0 && p.used >= len(w.Ports) {
+			return nil
+		}
 		is, err := p.look(w)
 		if errors.Is(err, errSilent) {
 			continue
@@ -168,8 +175,9 @@ func (p *prober) look(w watchParams) (bool, error) {
 		_, err := ask(netip.AddrPortFrom(w.From, 20000+p.next), w.To, brief)
 		return err == nil, silence(err)
 	}
-	p.next = (p.next + 1) % uint16(len(w.Ports))
-	who, err := ask(netip.AddrPortFrom(w.From, w.Ports[p.next]), w.To, slow)
+	port := w.Ports[p.used%len(w.Ports)]
+	p.used++
+	who, err := ask(netip.AddrPortFrom(w.From, port), w.To, slow)
 	if err != nil {
 		return false, fmt.Errorf("a connection failed during the change: %v", err)
 	}
