@@ -20,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/dataplane/builtin"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proxy/wire"
 	"fairlead.dev/fairlead/internal/traffic"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -484,6 +485,48 @@ func TestASuccessorThatFailsIsNotNoticed(t *testing.T) {
 	if err := s.answers(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A process that dies while it hands over takes nothing with it but what it had open.
+func TestAPredecessorThatDiesHalfWayIsReplaced(t *testing.T) {
+	s := newSite(t)
+	p := s.start(nil)
+	s.until("the first answer", func() bool { return s.answers() == nil })
+	s.writes(p)
+	p.stop()
+	<-p.ended
+	l, err := wire.Listen(s.dir, socketName("edge-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	died := make(chan error, 1)
+	go func() {
+		defer l.Close()
+		c, err := l.Accept()
+		if err != nil {
+			died <- err
+			return
+		}
+		defer c.Close()
+		if _, err = expect(c, stepHello); err == nil {
+			err = c.Send(message{Step: stepHanded, Serves: true})
+		}
+		if err == nil {
+			_, err = expect(c, stepReady)
+		}
+		died <- err
+	}()
+	next := s.start(nil)
+	if err := <-died; err != nil {
+		t.Fatal(err)
+	}
+	s.writes(next)
+	if err := s.answers(); err != nil {
+		t.Error(err)
+	}
+	a := s.ask()
+	defer a.end()
+	s.until("datagrams are answered", func() bool { return a.asked.Load()-a.lost.Load() > 10 })
 }
 
 // dying is a data plane whose Recover fails.

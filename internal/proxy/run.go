@@ -85,6 +85,9 @@ func (p *Proxy) Run(ctx context.Context) error {
 	} else {
 		stop()
 		err = errors.Join(err, <-looped)
+		if before != nil {
+			before.conn.Close() // The process before this one goes on, and need not wait until this one has closed.
+		}
 	}
 	stop()
 	return errors.Join(err, p.close(ctx))
@@ -126,6 +129,7 @@ func (p *Proxy) succeed(ctx context.Context, before *predecessor, l *loop) (*os.
 	if broken != nil {
 		p.o.Logger.Error("the process before this one has died while it handed over", "err", broken)
 		open = nil
+		l.do(ctx, func() { before.dp.Adopt(nil) }) // What waited for its flows waits no longer.
 	}
 	p.o.Logger.Info("taken over")
 	go before.follow(open)
