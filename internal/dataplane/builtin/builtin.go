@@ -26,6 +26,7 @@ type Dataplane struct {
 	leaving   *leaving
 	assigned  *assigned
 	buffers   sync.Pool
+	pipes     pipes
 	datagrams sync.Pool
 	// flows counts those of UDP.
 	flows atomic.Int64
@@ -73,6 +74,7 @@ func New(o Options) *Dataplane {
 		buffers:   sync.Pool{New: func() any { return new([bufferSize]byte) }},
 		datagrams: sync.Pool{New: func() any { return new([datagramSize]byte) }},
 		inherited: map[bound]int{},
+		pipes:     make(pipes, maxIdlePipes),
 		groups:    map[groupKey]*group{},
 		ending:    map[lb.Socket]*datagrams{},
 		ended:     map[groupKey]struct{}{},
@@ -149,6 +151,7 @@ func (d *Dataplane) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-ended:
+		d.pipes.closeIdle()
 		return nil
 	case <-ctx.Done():
 	}
@@ -156,5 +159,6 @@ func (d *Dataplane) Close(ctx context.Context) error {
 		f.cutAll()
 	}
 	<-ended
+	d.pipes.closeIdle()
 	return context.Cause(ctx)
 }

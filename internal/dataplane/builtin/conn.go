@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,7 @@ import (
 
 // conn is a client's connection and, once there is one, its way on to a member.
 type conn struct {
-	client *net.TCPConn
+	client *sock
 	from   netip.AddrPort
 	front  *frontend
 	// inFront and inMember keep it in the lists of those two.
@@ -21,18 +20,22 @@ type conn struct {
 	// dead: both ends are closed, or will be as soon as there are two.
 	dead   atomic.Bool
 	mu     sync.Mutex
-	target *net.TCPConn
+	target *sock
 }
 
 // serve carries one client from accept to end.
-func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
+func (d *Dataplane) serve(l *listener, fd int, from netip.AddrPort) {
 	defer d.running.Done()
-	c := &conn{client: client, from: clientOf(client.RemoteAddr().(*net.TCPAddr).AddrPort())}
+	client, err := newSock(fd)
+	if err != nil {
+		return
+	}
+	c := &conn{client: client, from: clientOf(from)}
 	c.inFront.of, c.inMember.of = c, c
 	for c.front = l.front.Load(); c.front == nil || !c.front.admit(&c.inFront); {
 		next := l.front.Load()
 		if next == c.front { // It has retired and none took its place.
-			reset(client)
+			client.reset()
 			return
 		}
 		c.front = next
@@ -41,14 +44,14 @@ func (d *Dataplane) serve(l *listener, client *net.TCPConn) {
 	config := c.front.config.Load()
 	if !config.allows(c.from.Addr()) {
 		d.metrics.refuse(c.front.id.Tenant, notAllowed)
-		reset(client)
+		client.reset()
 		return
 	}
 	c.front.metrics.accepted.Inc()
 
 	m := d.connect(c, c.from, config.pool)
 	if m == nil {
-		reset(client)
+		client.reset()
 		return
 	}
 	defer m.dismiss(&c.inMember)
@@ -74,7 +77,7 @@ func (c *conn) reach(d *Dataplane, m *member, to netip.AddrPort) (result string)
 	if !m.admit(&c.inMember) {
 		return declined
 	}
-	target, err := d.dial(to)
+	target, err := dialTCP(to, d.o.ConnectTimeout)
 	if err == nil {
 		if version := c.front.config.Load().ProxyProtocol; version != 0 {
 			err = sayProxied(target, version, c.from, netip.AddrPortFrom(c.front.id.Address, c.front.id.Port))
@@ -86,18 +89,18 @@ func (c *conn) reach(d *Dataplane, m *member, to netip.AddrPort) (result string)
 			m.dismiss(&c.inMember)
 			return declined
 		}
-		reset(target)
+		target.reset()
 	}
 	m.dismiss(&c.inMember)
 	return d.judge(to, err)
 }
 
 // reaches has c go on to target; false if c was cut meanwhile, target is closed then.
-func (c *conn) reaches(target *net.TCPConn) bool {
+func (c *conn) reaches(target *sock) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead.Load() {
-		reset(target)
+		target.reset()
 		return false
 	}
 	c.target = target
@@ -109,9 +112,9 @@ func (c *conn) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead.Store(true)
-	reset(c.client)
+	c.client.reset()
 	if c.target != nil {
-		reset(c.target)
+		c.target.reset()
 	}
 }
 
@@ -142,10 +145,4 @@ func (c *conn) watchIdle(limit time.Duration) (stop func()) {
 	defer mu.Unlock()
 	timer = time.AfterFunc(limit, check)
 	return func() { timer.Stop() }
-}
-
-// reset closes with a reset rather than an end.
-func reset(c *net.TCPConn) {
-	c.SetLinger(0)
-	c.Close()
 }

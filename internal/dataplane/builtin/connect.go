@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"syscall"
@@ -135,16 +134,6 @@ func (d *Dataplane) reach(c caller, m *member, port uint16, a *attempts) bool {
 		time.Sleep(scarcePause)
 	}
 	return false
-}
-
-func (d *Dataplane) dial(address netip.AddrPort) (*net.TCPConn, error) {
-	dialer := net.Dialer{Timeout: d.o.ConnectTimeout, KeepAliveConfig: keepAlive}
-	// Not DialTCP: it binds before it connects, and so shares one range of ports among all destinations.
-	c, err := dialer.Dial("tcp", address.String())
-	if err != nil {
-		return nil, err
-	}
-	return c.(*net.TCPConn), nil
 }
 
 const (

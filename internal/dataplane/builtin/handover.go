@@ -71,9 +71,7 @@ func (d *Dataplane) Listeners() []dataplane.Part {
 func (l *listener) fd() int {
 	switch {
 	case l.ln != nil:
-		if raw, err := l.ln.SyscallConn(); err == nil {
-			return fdOf(raw)
-		}
+		return fdOf(l.ln.raw)
 	case l.udp != nil:
 		if raw, err := l.udp.conn.SyscallConn(); err == nil {
 			return fdOf(raw)
@@ -293,16 +291,7 @@ func (d *Dataplane) addRemain(o *dataplane.Observation) {
 	}
 }
 
-// fileListener makes a listener of an inherited file.
-func fileListener(f *os.File) (*net.TCPListener, error) {
-	defer f.Close()
-	ln, err := net.FileListener(f)
-	if err != nil {
-		return nil, err
-	}
-	return ln.(*net.TCPListener), nil
-}
-
+// filePacketConn makes a socket of an inherited file.
 func filePacketConn(f *os.File) (*net.UDPConn, error) {
 	defer f.Close()
 	c, err := net.FilePacketConn(f)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"fairlead.dev/fairlead/internal/lb"
+	"golang.org/x/sys/unix"
 )
 
 // keepAlive finds out within a minute and a half that a peer is gone.
@@ -19,6 +21,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interv
 const (
 	firstBackoff = 5 * time.Millisecond
 	lastBackoff  = 500 * time.Millisecond
+	// acceptAtOnce clients are taken without looking whether the listener was closed.
+	acceptAtOnce = 64
 )
 
 // listener is one socket of this host. It is open from the Apply that brings it to the one that takes it away.
@@ -27,7 +31,7 @@ type listener struct {
 	front  atomic.Pointer[frontend]
 	closed chan struct{}
 	// One of ln and udp is there once it could be opened; under Dataplane.mu.
-	ln  *net.TCPListener
+	ln  *acceptor
 	udp *datagrams
 }
 
@@ -41,12 +45,7 @@ func (d *Dataplane) open(l *listener) error {
 		return d.openDatagrams(l)
 	}
 	if f := d.heir(l.socket); f != nil {
-		ln, err := fileListener(f)
-		if err != nil {
-			return err
-		}
-		d.listen(l, ln)
-		return nil
+		return d.listen(l, f)
 	}
 	lc := net.ListenConfig{KeepAlive: -1, Control: inherit}
 	lc.SetMultipathTCP(false) // Such connections can't be spliced.
@@ -55,15 +54,32 @@ func (d *Dataplane) open(l *listener) error {
 	if err != nil {
 		return err
 	}
-	d.listen(l, ln.(*net.TCPListener))
-	return nil
+	defer ln.Close()
+	f, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	return d.listen(l, f)
 }
 
-func (d *Dataplane) listen(l *listener, ln *net.TCPListener) {
+// acceptor is a listening socket.
+type acceptor struct {
+	*os.File
+	raw syscall.RawConn
+}
+
+func (d *Dataplane) listen(l *listener, f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	ln := &acceptor{f, raw}
 	l.ln = ln
 	d.metrics.listeners.Inc()
 	d.running.Add(1)
 	go d.accept(l, ln)
+	return nil
 }
 
 func (d *Dataplane) openDatagrams(l *listener) error {
@@ -93,21 +109,11 @@ func (d *Dataplane) openDatagrams(l *listener) error {
 
 // inherit sets on the listening socket what Linux hands on to accepted ones, so that nobody need set it on each.
 func inherit(_, _ string, raw syscall.RawConn) error {
-	var err error
-	set := func(level, option, value int, fd uintptr) {
-		if err == nil {
-			err = syscall.SetsockoptInt(int(fd), level, option, value)
-		}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = setStream(int(fd)) }); err != nil {
+		return err
 	}
-	if failed := raw.Control(func(fd uintptr) {
-		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1, fd)
-		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, int(keepAlive.Idle/time.Second), fd)
-		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, int(keepAlive.Interval/time.Second), fd)
-		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, keepAlive.Count, fd)
-	}); failed != nil {
-		return failed
-	}
-	return err
+	return failed
 }
 
 // close refuses clients from now on; UDP flows go on. Its frontend is left to the caller.
@@ -126,25 +132,41 @@ func (l *listener) close() {
 	}
 }
 
-func (d *Dataplane) accept(l *listener, ln *net.TCPListener) {
+func (d *Dataplane) accept(l *listener, ln *acceptor) {
 	defer d.running.Done()
 	defer d.metrics.listeners.Dec()
 	pause := firstBackoff
+	var failed error
+	take := func(fd uintptr) bool {
+		for range acceptAtOnce {
+			var client int
+			var from unix.Sockaddr
+			client, from, failed = unix.Accept4(int(fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+			switch failed {
+			case nil:
+				d.running.Add(1)
+				go d.serve(l, client, addrPortOf(from))
+			case unix.EAGAIN:
+				return false
+			case unix.EINTR, unix.ECONNABORTED:
+			default:
+				return true
+			}
+		}
+		return true
+	}
 	for {
-		client, err := ln.AcceptTCP()
-		switch {
-		case err == nil:
+		if ln.raw.Read(take) != nil {
+			return // It is closed.
+		}
+		if failed == nil || failed == unix.EINTR || failed == unix.ECONNABORTED {
 			pause = firstBackoff
-			d.running.Add(1)
-			go d.serve(l, client)
 			continue
-		case errors.Is(err, net.ErrClosed):
-			return
 		}
 		// Most likely there are no files left: those that are open must end first.
 		d.metrics.acceptErrors.Inc()
 		if d.failedAccept.now() {
-			d.log.Error("accepting clients failed, going on", "socket", l.socket.String(), "err", err)
+			d.log.Error("accepting clients failed, going on", "socket", l.socket.String(), "err", failed)
 		}
 		select {
 		case <-l.closed:

@@ -55,10 +55,16 @@ func request(where netip.AddrPort) error {
 
 func (u *users) end(t testing.TB, atLeast int64) {
 	t.Helper()
+	u.endBut(t, atLeast, 0)
+}
+
+// endBut lets some requests have failed.
+func (u *users) endBut(t testing.TB, atLeast, allowed int64) {
+	t.Helper()
 	until(t, "enough requests", func() bool { return u.requests.Load() >= atLeast })
 	close(u.stop)
 	u.wg.Wait()
-	if n := u.failed.Load(); n > 0 {
+	if n := u.failed.Load(); n > allowed {
 		t.Errorf("%d of %d requests failed, first: %v", n, u.requests.Load(), *u.first.Load())
 	}
 }
@@ -138,10 +144,12 @@ func TestMemberDiesUnderLoad(t *testing.T) {
 	web, m1, _ := pair(t)
 	p := start(t, Options{})
 	p.apply(web)
-	u := startUsers(2, web.at)
+	const n = 2
+	u := startUsers(n, web.at)
 	until(t, "requests run", func() bool { return u.requests.Load() > 100 })
-	m1.ln.Close() // Its ports close; what it has taken goes on.
-	u.end(t, u.requests.Load()+1000)
+	// Its ports close; what it has taken goes on. What its kernel has taken for it and it has not, it resets: one a user at most.
+	m1.ln.Close()
+	u.endBut(t, u.requests.Load()+1000, n)
 	if n := p.suspected(netip.MustParseAddr("127.0.1.1")); n == 0 {
 		t.Error("health was not told")
 	}

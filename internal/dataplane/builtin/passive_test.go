@@ -35,8 +35,9 @@ func TestMemberThatResetsAtOnceIsTriedLast(t *testing.T) {
 			failed := 0
 			for range 60 {
 				c, err := net.Dial("tcp", web.at.String())
-				if err != nil {
-					t.Fatal(err)
+				if err != nil { // The reset was there before Dial had looked.
+					failed++
+					continue
 				}
 				c.SetDeadline(time.Now().Add(patience))
 				if test.speaks {

@@ -3,7 +3,7 @@ package builtin
 import (
 	"encoding/binary"
 	"fmt"
-	"net"
+	"io"
 	"net/netip"
 )
 
@@ -12,7 +12,7 @@ const signature = "\r\n\r\n\x00\r\nQUIT\n"
 
 // sayProxied begins the stream to a member with who is proxied: the client,
 // and the address that it connected to (the frontend's, however it is bound).
-func sayProxied(to *net.TCPConn, version int, client, front netip.AddrPort) error {
+func sayProxied(to io.Writer, version int, client, front netip.AddrPort) error {
 	_, err := to.Write(proxyHeader(version, client, front))
 	return err
 }

@@ -2,23 +2,17 @@ package builtin
 
 import (
 	"errors"
-	"io"
-	"net"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
 	bufferSize = 32 << 10
-	// After spliceAfter full buffers in a row bytes go through a pipe in the kernel, spliceChunk or spliceTime at
-	// a time. A pipe takes two more files, so that it is kept only while bytes flow.
+	// After spliceAfter full buffers in a row bytes go through a pipe in the kernel, up to spliceChunk at a time. A
+	// pipe takes two more files, so that it is kept only while bytes flow.
 	spliceAfter = 4
-	spliceChunk = 8 << 20
-	spliceTime  = time.Second
+	spliceChunk = 1 << 20
 )
 
 // relay carries bytes both ways until both ends have said all, or one breaks.
@@ -67,7 +61,7 @@ func (p *pump) carry(c *conn, e *end) {
 	case p.readErr != nil:
 		e.broken.Store(true)
 		c.cut()
-	case over(p.from) && !e.said.Load():
+	case p.from.over() && !e.said.Load():
 		// The kernel tells of a reset only once: the other direction's write was told, and has not said so
 		// yet. An end of from looks like this only after an end was sent to it.
 		e.broken.Store(true)
@@ -75,8 +69,9 @@ func (p *pump) carry(c *conn, e *end) {
 	case e.broken.Load():
 		c.cut()
 	default:
-		e.said.Store(true)
-		p.to.CloseWrite()
+		if !e.said.Swap(true) { // Else both are closed at once.
+			p.to.CloseWrite()
+		}
 	}
 }
 
@@ -84,7 +79,7 @@ func (p *pump) carry(c *conn, e *end) {
 // holds neither buffer nor pipe.
 type pump struct {
 	d        *Dataplane
-	from, to *net.TCPConn
+	from, to *sock
 	active   *atomic.Int64
 	// first, if there is one, is called with the first bytes; moved: they came.
 	first func()
@@ -95,10 +90,6 @@ type pump struct {
 
 // run copies until from ends (no error) or one of them breaks.
 func (p *pump) run() (readErr, writeErr error) {
-	raw, err := p.from.SyscallConn()
-	if err != nil {
-		return err, nil
-	}
 	var buffer *[bufferSize]byte
 	var n int
 	var failed error
@@ -118,7 +109,7 @@ func (p *pump) run() (readErr, writeErr error) {
 		return failed != syscall.EAGAIN
 	}
 	for full := 0; ; {
-		if err := raw.Read(read); err != nil {
+		if err := p.from.raw.Read(read); err != nil {
 			return err, nil
 		}
 		if buffer == nil {
@@ -152,43 +143,8 @@ func (p *pump) run() (readErr, writeErr error) {
 	}
 }
 
-// splice moves bytes within the kernel while they keep coming. The end of
-// from is left for run to find.
-func (p *pump) splice() (readErr, writeErr error) {
-	defer p.from.SetReadDeadline(time.Time{})
-	for {
-		p.from.SetReadDeadline(time.Now().Add(spliceTime))
-		n, err := p.to.ReadFrom(&io.LimitedReader{R: p.from, N: spliceChunk})
-		p.touch()
-		switch {
-		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-			if over(p.from) {
-				return err, nil
-			}
-			return nil, err
-		case n < spliceChunk/8:
-			return nil, nil
-		}
-	}
-}
-
 func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-// over says that a connection was reset or given up: of an error of a splice
-// nobody can tell which side it is of, and the kernel tells of a reset only once.
-func over(c *net.TCPConn) bool {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return true
-	}
-	var info *unix.TCPInfo
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	})
-	return err != nil || failed != nil || info.State == unix.BPF_TCP_CLOSE
 }
 
 func (p *pump) touch() {

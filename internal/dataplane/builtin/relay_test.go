@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tcpPair is both ends of a connection over loopback.
@@ -29,24 +31,45 @@ func tcpPair(t *testing.T) (ours, theirs *net.TCPConn) {
 	return a, c.(*net.TCPConn)
 }
 
+// sockOf takes c's socket over.
+func sockOf(t *testing.T, c *net.TCPConn) *sock {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := -1
+	if err := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); err != nil || fd < 0 {
+		t.Fatal(err)
+	}
+	c.Close()
+	s, err := newSock(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // The kernel tells of a reset once. Where the write of one direction was told, the read of the other sees an
 // end: that must not reach the client as one.
 func TestAResetThatAWriteWasToldOfIsNoEnd(t *testing.T) {
 	d := start(t, Options{}).Dataplane
 	client, user := tcpPair(t)
 	target, member := tcpPair(t)
-	c := &conn{client: client, target: target}
-	reset(member)
-	for deadline := time.Now().Add(5 * time.Second); !over(target); {
+	c := &conn{client: sockOf(t, client), target: sockOf(t, target)}
+	member.SetLinger(0)
+	member.Close()
+	for deadline := time.Now().Add(5 * time.Second); !c.target.over(); {
 		if time.Now().After(deadline) {
 			t.Fatal("the reset did not arrive")
 		}
 	}
-	if _, err := target.Write([]byte("x")); !errors.Is(err, syscall.ECONNRESET) {
+	if _, err := c.target.Write([]byte("x")); !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("the write was told %v", err)
 	}
 	var e end
-	(&pump{d: d, from: target, to: client}).carry(c, &e)
+	(&pump{d: d, from: c.target, to: c.client}).carry(c, &e)
 	if _, err := user.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client got %v, want a reset", err)
 	}
@@ -58,7 +81,7 @@ func TestBothEndsSaidIsAnEnd(t *testing.T) {
 	for range 100 {
 		client, user := tcpPair(t)
 		target, server := tcpPair(t)
-		c := &conn{client: client, target: target}
+		c := &conn{client: sockOf(t, client), target: sockOf(t, target)}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
