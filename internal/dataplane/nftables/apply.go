@@ -164,7 +164,7 @@ func (d *Dataplane) Apply(ctx context.Context, next *lb.Program, changes lb.Chan
 		d.stale = true
 		return dataplane.Outcome{}, err
 	}
-	d.stale, d.program = false, next
+	d.stale, d.guarded.torn, d.program = false, false, next
 	d.leave(&changes, gone)
 	d.assign()
 	out := dataplane.Outcome{How: dataplane.None, Refused: d.problems()}

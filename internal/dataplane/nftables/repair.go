@@ -28,6 +28,8 @@ type guarded struct {
 	handle uint64
 	// commits of ours.
 	commits int
+	// torn: our table is not what it should be, and could not be mended; that is tried again.
+	torn bool
 	// changed by others since the table was read; read is when that was.
 	changed bool
 	read    time.Time
@@ -61,6 +63,9 @@ func (l *layout) handle(c *nl.Conn) (id uint64, err error) {
 
 // commit puts c in effect and notes whether somebody else changed something since.
 func (d *Dataplane) commit(c *change) error {
+	if c.empty() {
+		return nil
+	}
 	if err := c.commit(d.tables); err != nil {
 		return err
 	}
@@ -84,7 +89,10 @@ func (d *Dataplane) lookAround(now time.Time) {
 	d.mu.Lock()
 	commits, whole := d.guarded.commits, false
 	var err error
-	if d.lookable() {
+	switch {
+	case d.guarded.torn && !d.closed:
+		err = d.restore()
+	case d.lookable():
 		whole, err = d.mend(now)
 	}
 	d.mu.Unlock()
@@ -198,7 +206,7 @@ func (d *Dataplane) mend(now time.Time) (whole bool, err error) {
 
 // restore reads what runs and makes it what is wanted.
 func (d *Dataplane) restore() error {
-	d.guarded.read, d.guarded.changed = time.Now(), false
+	d.guarded.read, d.guarded.changed, d.guarded.torn = time.Now(), false, true
 	if err := d.reread(); err != nil {
 		return err
 	}
@@ -209,7 +217,7 @@ func (d *Dataplane) restore() error {
 	if err != nil {
 		return err
 	}
-	d.stale = false
+	d.stale, d.guarded.torn = false, false
 	d.leave(&lb.Changes{}, gone)
 	d.assign()
 	return nil

@@ -3,6 +3,7 @@ package nftables
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
@@ -110,6 +111,7 @@ type sweep struct {
 	d       *Dataplane
 	now     time.Time
 	whole   bool
+	partial bool // some may be missing
 	found   found
 	leavers map[leaverKey]int64
 	closers map[closerKey]int64
@@ -124,10 +126,12 @@ func (d *Dataplane) sweep(now time.Time) found {
 	s := &sweep{d: d, now: now, leavers: map[leaverKey]int64{}, closers: map[closerKey]int64{}, perMark: map[mark]int64{}, flushes: map[flush]bool{}}
 	m, mask, any := s.begin()
 	if any {
-		if err := dumpFlows(d.flows, m, mask, s.look); err != nil && !errors.Is(err, nl.ErrInterrupted) {
+		err := dumpFlows(d.flows, m, mask, s.look)
+		if err != nil && !errors.Is(err, nl.ErrInterrupted) {
 			d.log.Warn("connections can't be counted", "err", err)
 			return found{active: true}
 		}
+		s.partial = err != nil
 	}
 	s.act()
 	return s.end()
@@ -192,7 +196,9 @@ func (s *sweep) look(f *flow) {
 	s.perMark[m]++
 	if f.protocol != unix.IPPROTO_TCP || f.state <= tcpSynSent {
 		// What has no connection to lose goes elsewhere with its next packet.
-		if s.flushes[flush{tag: sp.tag, address: f.member.Addr()}] || s.flushes[flush{mark: m, tag: sp.tag, address: f.member.Addr()}] {
+		a := f.member.Addr()
+		flushed := s.flushes[flush{tag: sp.tag, address: a}] || s.flushes[flush{mark: m, tag: sp.tag, address: a}]
+		if flushed && !slices.Contains(sp.have, a) { // Else it is back, with new flows.
 			s.forget = append(s.forget, f.keep())
 			return
 		}
@@ -304,7 +310,8 @@ func (s *sweep) end() found {
 		return found{}
 	}
 	l := &d.leaving
-	l.whole = l.whole && !s.whole
+	l.whole = l.whole && (!s.whole || s.partial)
+	s.found.active = l.whole
 	s.countLeft()
 	for f, n := range l.flushes {
 		if !s.flushes[f] {
