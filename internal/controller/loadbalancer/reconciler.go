@@ -65,7 +65,7 @@ type Reconciler struct {
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
 	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
-	r.way = yield.New(r.Wake)
+	r.way = yield.New(func(ref ipam.Ref) { r.Queue.AddLast(ref.Namespace, ref.Name) })
 	o.Fleet.Subscribe(r.fleetChanged)
 	return r
 }
