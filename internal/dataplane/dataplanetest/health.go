@@ -21,6 +21,15 @@ func checked(c lb.Check) service {
 	return s
 }
 
+// flapping is a port of TCP and one of UDP.
+func flapping() []service {
+	out := []service{web(m(1), m(2)), dns(m(1), m(2))}
+	for i := range out {
+		out[i].pool.Check, out[i].group = quickTCP, "nodes"
+	}
+	return out
+}
+
 func healthFlows() []flow {
 	return []flow{
 		{
@@ -77,6 +86,29 @@ func healthFlows() []flow {
 				w.settles(vip(1, 80), 2, 3)
 				w.members[1].appear()
 				w.settles(vip(1, 80), 1, 2, 3)
+			},
+		},
+		{
+			name: "FlappingMember", says: "A member that fails its check for a moment loses no datagram and no connection of those who come after", members: 2,
+			needs: func() []service { return flapping() },
+			run: func(w *world, p *proxy) {
+				asked := 10000
+				for range 30 {
+					for _, v := range []lb.Verdict{lb.Unhealthy, lb.Healthy} {
+						next := program(flapping()...)
+						next.Health = lb.Health{quickTCP: {m(1).Address: v, m(2).Address: lb.Healthy}}
+						p.applyProgram(next)
+					}
+					var conns []*conn
+					for range 40 {
+						asked++
+						conns = append(conns, w.dial(vip(1, 80)))
+						if _, err := w.askOnce(from(clientAddress, asked), vip(1, 53), []string{"m1", "m2"}); err != nil {
+							w.Fatalf("a datagram: %v", err)
+						}
+					}
+					w.works("a connection", conns...)
+				}
 			},
 		},
 		{
