@@ -226,14 +226,7 @@ func (l *loop) turn(ctx context.Context) {
 func (l *loop) takeIn() {
 	d := l.inbox.take()
 	for _, c := range d.Changes {
-		if c.Object == nil {
-			gone := c.Resource.newObject()
-			gone.SetNamespace(c.Key.Namespace)
-			gone.SetName(c.Key.Name)
-			l.builder.Delete(gone)
-		} else {
-			l.builder.Set(c.Object)
-		}
+		c.handTo(l.builder)
 		l.watched.note(c)
 		l.changes[changed{c.Resource, c.Key}] = c
 	}

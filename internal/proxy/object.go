@@ -59,6 +59,18 @@ type Change struct {
 	Object   Object
 }
 
+// handTo tells a Builder.
+func (c Change) handTo(b Builder) {
+	if c.Object != nil {
+		b.Set(c.Object)
+		return
+	}
+	gone := c.Resource.newObject()
+	gone.SetNamespace(c.Key.Namespace)
+	gone.SetName(c.Key.Name)
+	b.Delete(gone)
+}
+
 // Versions is a resource version for each resource; "" where nothing was listed yet.
 type Versions [resources]string
 

@@ -7,7 +7,18 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 )
+
+// ReportStore takes what a watch of ProxyReports delivers.
+type ReportStore interface {
+	toolscache.ReflectorStore
+	// Bookmark says that everything up to version was delivered.
+	Bookmark(version string) error
+}
+
+// Reports is the store that a Runner's reflector fills.
+func (f *Fleet) Reports() ReportStore { return reportStore{f} }
 
 // reportStore is what the reflector of ProxyReports fills.
 type reportStore struct{ f *Fleet }

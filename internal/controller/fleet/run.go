@@ -66,16 +66,21 @@ func (r *Runner) Start(ctx context.Context) error {
 			return nil
 		case <-f.wake:
 		}
-		f.mu.Lock()
-		change := f.change
-		f.change = newChange()
-		f.mu.Unlock()
-		if change.empty() {
-			continue
-		}
-		for _, tell := range f.subs {
-			tell(change)
-		}
+		f.Tell()
+	}
+}
+
+// Tell tells the subscribers what changed since it was called last. A Runner does that; one goroutine at a time.
+func (f *Fleet) Tell() {
+	f.mu.Lock()
+	change := f.change
+	f.change = newChange()
+	f.mu.Unlock()
+	if change.empty() {
+		return
+	}
+	for _, tell := range f.subs {
+		tell(change)
 	}
 }
 
@@ -158,28 +163,33 @@ func (f *Fleet) watchSilence(ctx context.Context) {
 		case <-timer.C:
 		case <-f.rearm:
 		}
-		wait := time.Hour
-		for _, name := range f.overdue() {
-			switch l, err := f.lease(ctx, name); {
-			case apierrors.IsNotFound(err):
-				f.DeleteLease(name)
-			case err != nil:
-				// Nobody could have been seen: each gets another chance once the API server is back.
-				f.log.Info("a silent proxy's lease can't be read, it counts as live meanwhile", "proxy", name, "err", err)
-				f.postpone(name)
-			default:
-				f.SetLease(l)
-				f.markSilent(name)
-			}
-		}
-		f.mu.Lock()
-		now := f.now()
-		if next, ok := f.liveness.NextSilence(now); ok {
-			wait = min(wait, next.Sub(now))
-		}
-		f.mu.Unlock()
-		timer.Reset(max(wait, time.Millisecond))
+		timer.Reset(max(f.LookForSilent(ctx), time.Millisecond))
 	}
+}
+
+// LookForSilent marks the proxies that are silent by now, and returns when to look again, an hour at most. A Runner
+// does that; one goroutine at a time.
+func (f *Fleet) LookForSilent(ctx context.Context) (again time.Duration) {
+	for _, name := range f.overdue() {
+		switch l, err := f.lease(ctx, name); {
+		case apierrors.IsNotFound(err):
+			f.DeleteLease(name)
+		case err != nil:
+			// Nobody could have been seen: each gets another chance once the API server is back.
+			f.log.Info("a silent proxy's lease can't be read, it counts as live meanwhile", "proxy", name, "err", err)
+			f.postpone(name)
+		default:
+			f.SetLease(l)
+			f.markSilent(name)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if next, ok := f.liveness.NextSilence(now); ok {
+		return min(time.Hour, next.Sub(now))
+	}
+	return time.Hour
 }
 
 func (f *Fleet) postpone(name string) {
