@@ -23,15 +23,15 @@ import (
 //	listeners, handed ◀──────────────── (it goes on to accept clients)
 //	reads the file, Apply, ready ─────▶ suspends datagrams
 //	flows, flowed ◀────────────────────
-//	adopts, serving ──────────────────▶ yields: closes its listeners, lets go of the lock
-//	yours ◀──────────────────────────── follows the hub, says nothing to it
-//	locks, writes, listens here         until the last of its connections has ended,
+//	adopts, serving ──────────────────▶ yields: closes its listeners
+//	yours, the lock ◀────────────────── follows the hub, says nothing to it
+//	writes, listens here                until the last of its connections has ended,
 //	merges ◀──── open, again and again  and says here what is open
 //
 // If it breaks before `yours`, the running process goes on as if nothing had been.
 
 // handoverVersion changes when the two sides' words do.
-const handoverVersion = 1
+const handoverVersion = 2
 
 const (
 	// stepWithin bounds each step but the first Apply of the successor, which gets applyWithin.
@@ -70,7 +70,7 @@ type message struct {
 	Boot      string `json:"boot,omitempty"`
 	// refused
 	Because string `json:"because,omitempty"`
-	// listeners, flows: what the files are that come along
+	// listeners, flows: what the files are that come along; yours: the lock, if there is one
 	Parts []string `json:"parts,omitempty"`
 	// handed: Serves: there is a file to serve; Unhealthy: what must not be tried on clients
 	Serves    bool       `json:"serves,omitempty"`
@@ -89,12 +89,19 @@ func receive(c *wire.Conn) (message, []int, error) {
 
 // expect receives one message of that step.
 func expect(c *wire.Conn, want step) (message, error) {
+	m, files, err := expectFiles(c, want)
+	closeAll(files)
+	return m, err
+}
+
+// expectFiles is expect for a message with files, which the caller gets.
+func expectFiles(c *wire.Conn, want step) (message, []int, error) {
 	m, files, err := receive(c)
 	if err == nil && m.Step != want {
 		closeAll(files)
-		err = fmt.Errorf("got %q (%s), wanted %q", m.Step, m.Because, want)
+		return m, nil, fmt.Errorf("got %q (%s), wanted %q", m.Step, m.Because, want)
 	}
-	return m, err
+	return m, files, err
 }
 
 func closeAll(fds []int) {

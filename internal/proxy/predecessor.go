@@ -70,29 +70,35 @@ func (b *predecessor) inherit(p *Proxy) error {
 	return fmt.Errorf("the running process refuses: %s", last.Because)
 }
 
-// finish takes the rest over once the first Program is applied. do runs a function between two Applies; false: it can't any more.
-func (b *predecessor) finish(do func(func()) bool) (open *dataplane.Open, err error) {
+// finish takes the rest over once the first Program is applied. do runs a function between two Applies; false: it can't
+// any more. held is the lock, nil if the predecessor had none.
+func (b *predecessor) finish(do func(func()) bool) (open *dataplane.Open, held *os.File, err error) {
 	b.conn.SetDeadline(time.Now().Add(stepWithin))
 	if err := b.conn.Send(message{Step: stepReady}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	flows, last, err := receiveParts(b.conn, stepFlows)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if last.Step != stepFlowed {
 		closeParts(flows)
-		return nil, fmt.Errorf("got %q (%s), wanted %q", last.Step, last.Because, stepFlowed)
+		return nil, nil, fmt.Errorf("got %q (%s), wanted %q", last.Step, last.Because, stepFlowed)
 	}
 	if !do(func() { b.dp.Adopt(flows) }) {
 		closeParts(flows)
-		return nil, errors.New("stopped")
+		return nil, nil, errors.New("stopped")
 	}
 	if err := b.conn.Send(message{Step: stepServing}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	yours, err := expect(b.conn, stepYours)
-	return yours.Open, err
+	yours, files, err := expectFiles(b.conn, stepYours)
+	if len(files) == 1 {
+		held = os.NewFile(uintptr(files[0]), "lock")
+	} else {
+		closeAll(files)
+	}
+	return yours.Open, held, err
 }
 
 // follow tells the data plane what the predecessor has open, until it has ended. While it is silent its last word counts.
@@ -121,7 +127,7 @@ func (p *Proxy) lock(ctx context.Context, within time.Duration) (*os.File, error
 }
 
 // enter makes this process the one that serves, alone or after a predecessor. A process that
-// takes over gets the lock later, when the predecessor lets go of it.
+// takes over gets the lock later, from the predecessor: nobody can come between.
 func (p *Proxy) enter(ctx context.Context) (before *predecessor, held *os.File, err error) {
 	if p.o.StateDir == "" {
 		return nil, nil, nil

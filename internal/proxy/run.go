@@ -103,6 +103,7 @@ func (p *Proxy) alone() error {
 // succeed takes over what runs from before, and the right to write.
 func (p *Proxy) succeed(ctx context.Context, before *predecessor, l *loop) (*os.File, error) {
 	open := before.over
+	var held *os.File
 	var broken error
 	if open == nil {
 		if before.handed.Serves {
@@ -115,16 +116,17 @@ func (p *Proxy) succeed(ctx context.Context, before *predecessor, l *loop) (*os.
 				return nil, context.Cause(ctx)
 			}
 		}
-		open, broken = before.finish(func(f func()) bool { return l.do(ctx, f) })
+		open, held, broken = before.finish(func(f func()) bool { return l.do(ctx, f) })
 	}
 	if open == nil {
 		open = &dataplane.Open{}
 	}
 	before.dp.Remain(*open)
-	// If it was cut short the lock says who serves: the predecessor, or nobody else.
-	held, err := p.lock(ctx, lockWithin)
-	if err != nil {
-		return nil, errors.Join(err, broken)
+	if held == nil { // If it was cut short the lock says who serves: the predecessor, or nobody else.
+		var err error
+		if held, err = p.lock(ctx, lockWithin); err != nil {
+			return nil, errors.Join(err, broken)
+		}
 	}
 	if broken != nil {
 		p.o.Logger.Error("the process before this one has died while it handed over", "err", broken)
@@ -181,11 +183,26 @@ func (p *Proxy) reign(ctx context.Context, l *loop, w *writers, held *os.File, l
 			if p.o.HandedOver != nil {
 				p.o.HandedOver()
 			}
+			p.yours(c, dp, held)
 			unlock()
 			p.remain(ctx, c, dp)
 			c.Close()
 			return nil
 		}
+	}
+}
+
+// yours tells the successor that it serves alone, and hands it the lock: between this process and it there is no
+// moment at which a third one could have that.
+func (p *Proxy) yours(c *wire.Conn, dp dataplane.Heritable, held *os.File) {
+	open := dp.Open()
+	m, files := message{Step: stepYours, Open: &open}, []int(nil)
+	if held != nil {
+		m.Parts, files = []string{"lock"}, []int{int(held.Fd())}
+	}
+	c.SetDeadline(time.Now().Add(stepWithin))
+	if err := c.Send(m, files...); err != nil {
+		p.o.Logger.Error("the successor has died", "err", err)
 	}
 }
 
@@ -195,11 +212,6 @@ func (p *Proxy) remain(ctx context.Context, c *wire.Conn, dp dataplane.Heritable
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, p.o.HandoverTimeout)
 		defer cancel()
-	}
-	open := dp.Open()
-	c.SetDeadline(time.Now().Add(stepWithin))
-	if err := c.Send(message{Step: stepYours, Open: &open}); err != nil {
-		p.o.Logger.Error("the successor has died", "err", err)
 	}
 	if !tellOpen(ctx, c, dp) {
 		p.o.Logger.Info("connections are cut soon: the time after the hand-over is up, or this process is to end")
