@@ -24,7 +24,7 @@ type once struct {
 	Effect time.Duration `json:"effect"`
 	Apply  time.Duration `json:"apply"`
 	Diff   time.Duration `json:"diff"`
-	// CPU and DiffCPU of the process, in Apply and in Diff.
+	// CPU and DiffCPU of the thread, in Apply and in Diff.
 	CPU     time.Duration `json:"cpu"`
 	DiffCPU time.Duration `json:"diffCPU"`
 	// Relapses are connections that went the old way after one had gone the new.
