@@ -55,9 +55,8 @@ func (d *Dataplane) serve(l *listener, fd int, from netip.AddrPort) {
 		return
 	}
 	defer m.dismiss(&c.inMember)
-	open := d.metrics.openConnections.WithLabelValues(string(c.front.id.Tenant))
-	open.Inc()
-	defer open.Dec()
+	c.front.metrics.open.Inc()
+	defer c.front.metrics.open.Dec()
 	d.relay(c, m, config.IdleTimeout)
 }
 

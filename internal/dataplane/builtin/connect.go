@@ -60,7 +60,8 @@ func (a *attempts) has(m *member) bool {
 // connect finds a member for c and goes to it; nil if none takes it. The
 // member counts c from before the connect; the caller dismisses c.
 func (d *Dataplane) connect(c caller, from netip.AddrPort, p *pool) *member {
-	a := attempts{left: d.o.ConnectAttempts}
+	var first [DefaultConnectAttempts]*member
+	a := attempts{left: d.o.ConnectAttempts, tried: first[:0]}
 	for {
 		config := p.config.Load()
 		state := config.table.state.Load()

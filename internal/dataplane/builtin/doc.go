@@ -38,5 +38,11 @@
 // others are dropped, as are those without a member, from outside Sources, and those
 // that the member's socket doesn't take. Flows are bounded; beyond, one that was quiet for long ends for a new one.
 //
+// An address that the Program has assigned is put on this host before its listener is opened, and taken away after its
+// last connection (hostaddr).
+//
+// A successor gets the sockets (handover.go): it accepts from the same queues before this data plane closes its
+// listeners, and goes on with the flows. What is open stays here, and is counted there.
+//
 // What it can't do, Check says.
 package builtin

@@ -104,6 +104,8 @@ type loadBalancerMetrics struct {
 	key      [2]string
 	refs     int
 	accepted prometheus.Counter
+	// open and flows are its tenant's.
+	open, flows prometheus.Gauge
 }
 
 func (m *metrics) loadBalancer(tenant lb.TenantID, name string) *loadBalancerMetrics {
@@ -112,7 +114,8 @@ func (m *metrics) loadBalancer(tenant lb.TenantID, name string) *loadBalancerMet
 	defer m.mu.Unlock()
 	l := m.loadBalancers[key]
 	if l == nil {
-		l = &loadBalancerMetrics{of: m, key: key, accepted: m.accepted.WithLabelValues(key[0], key[1])}
+		l = &loadBalancerMetrics{of: m, key: key, accepted: m.accepted.WithLabelValues(key[0], key[1]),
+			open: m.openConnections.WithLabelValues(key[0]), flows: m.flows.WithLabelValues(key[0])}
 		m.loadBalancers[key] = l
 		m.tenants[key[0]]++
 	}

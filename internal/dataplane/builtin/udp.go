@@ -285,7 +285,7 @@ func (d *Dataplane) start(f *flow) {
 	f.in.live++
 	f.in.mu.Unlock()
 	d.flows.Add(1)
-	d.metrics.flows.WithLabelValues(string(f.front.id.Tenant)).Inc()
+	f.front.metrics.flows.Inc()
 	d.running.Add(1)
 	go d.answer(f)
 }
