@@ -24,7 +24,7 @@ func fleetBy(n, nodes, share int) *lb.Program {
 			for m := range members {
 				members[m] = member(m, false)
 				members[m].UID = fmt.Sprintf("uid-%03d", m)
-				members[m].Address = netip.AddrFrom4([4]byte{10, 3, byte(i / 100), byte(m + 1)})
+				members[m].Address = netip.AddrFrom4([4]byte{10, 3, byte(i / share), byte(m + 1)})
 			}
 			b.group(t, "nodes", members...)
 		}

@@ -125,7 +125,7 @@ func (l *layout) baseChains(*rules) []chain {
 	for _, f := range l.families() {
 		// What a member sends into a connection that another proxy had waits for the client's packet, which says whose it is.
 		prerouting.rules = append(prerouting.rules, join(f.sourceIn(f.members, nil), midway(),
-			[]expr.Any{transport(1, 0, 2), lookup(l.targets), &expr.Verdict{Kind: expr.VerdictDrop}}))
+			[]expr.Any{l4proto(1), transport(9, 0, 2), lookup(l.targets), &expr.Verdict{Kind: expr.VerdictDrop}}))
 	}
 	postrouting := chain{name: "postrouting", kind: "nat", hook: unix.NF_INET_POST_ROUTING, priority: 100, rules: [][]expr.Any{
 		join(markBits(markMask, markBase, expr.CmpOpNeq), []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}),

@@ -80,7 +80,8 @@ func (s *set) isMap() bool { return s.dataLen > 0 }
 type layout struct {
 	table  string
 	v4, v6 *family
-	// targets are the ports of members that see the client's address.
+	// targets are the protocols and ports of members that see the client's address. (A set of ports alone would be a
+	// bitmap to the kernel, which finds elements by walking all.)
 	targets *set
 	groups  *set
 	sets    []*set
@@ -99,7 +100,7 @@ func newLayout(table string) *layout {
 		userdata: userdataSlots6, vip: "vip6", spray: "spread6",
 		registers: registers{proto: 2, port: 13, source: 14, hashSource: 14, hashPort: 18, valueProto: 3, valuePort: 17},
 	})
-	l.targets = l.add(&set{name: "targets", keyType: typeService, keyLen: 2, userdata: userdataNet})
+	l.targets = l.add(&set{name: "targets", keyType: concat(typeProto, typeService), keyLen: 8})
 	l.groups = l.add(&set{name: "groups", keyType: typeMark, keyLen: 4, userdata: userdataHost})
 	b := &nl.Batch{}
 	l.addTo(b, "")
@@ -182,6 +183,10 @@ func markKey(m mark) []byte { return binary.NativeEndian.AppendUint32(nil, uint3
 
 func slotKey(m mark, slot int) []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(make([]byte, 0, 8), uint32(m)), uint32(slot))
+}
+
+func targetKey(p uint16) []byte {
+	return append(binary.BigEndian.AppendUint16([]byte{unix.IPPROTO_TCP, 0, 0, 0}, p), 0, 0)
 }
 
 func portValue(p uint16) []byte { return binary.BigEndian.AppendUint16(nil, p) }

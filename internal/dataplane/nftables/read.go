@@ -206,8 +206,8 @@ func (r *running) take(l *layout, s *set) func(listed) {
 	}
 	if s == l.targets {
 		return func(e listed) {
-			if len(e.key) >= 2 {
-				r.targets[binary.BigEndian.Uint16(e.key)] = true
+			if len(e.key) == 8 {
+				r.targets[binary.BigEndian.Uint16(e.key[4:])] = true
 			}
 		}
 	}

@@ -296,9 +296,9 @@ func (s *socket) put(c *change, l *layout) {
 func (t *target) put(c *change, l *layout) {
 	switch wanted := t.users > 0; {
 	case wanted && !t.have:
-		c.put(l.targets, owner{}, portValue(t.port), nil, "")
+		c.put(l.targets, owner{}, targetKey(t.port), nil, "")
 	case !wanted && t.have:
-		c.take(l.targets, owner{}, portValue(t.port))
+		c.take(l.targets, owner{}, targetKey(t.port))
 	}
 }
 
