@@ -53,6 +53,7 @@
 //	drainTimeout, idleTimeout out of bounds           Invalid           without: the default
 //	healthCheck that makes no sense                   Invalid           without: the TargetGroup's, the class's, the default
 //	no TargetGroup selected                           NoTargets         without: clients are refused
+//	Tenant.spec.targetCIDRs that are none             Invalid           without: they admit nothing
 //	address out of Tenant.spec.targetCIDRs            TargetNotAllowed  that address
 //	target without UID, or in an unknown state        Invalid           that target
 //	address with a zone identifier, of no host, or
@@ -69,7 +70,7 @@
 // Families: whatever the ledger grants is served. An address's Frontend sends to the
 // Group of its family, in which a target is a member by the first address of that
 // family. A target that has no IP address at all, but a name, is a member by each
-// address that SetNames says the name stands for, of either family.
+// address that SetNames says the name stands for, of either family; by 64 at most.
 //
 // Checks: the LoadBalancer's own, else that of the first TargetGroup by name which
 // has one, else the class's, else TCP on the target port. For UDP and SCTP nothing is

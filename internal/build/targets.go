@@ -57,7 +57,17 @@ func (r reach) admits(a netip.Addr) bool {
 
 // special addresses are the proxy's own loopback and a cloud's metadata services: a wide range does not mean them.
 func special(a netip.Addr) bool {
-	return a.IsLoopback() || a.IsLinkLocalUnicast() || netip.PrefixFrom(a, 32).Masked().Addr() == netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2})
+	switch a {
+	case netip.AddrFrom4([4]byte{168, 63, 129, 16}), // Azure's
+		netip.AddrFrom4([4]byte{100, 100, 100, 200}): // Alibaba's
+		return true
+	}
+	switch netip.PrefixFrom(a, 32).Masked().Addr() {
+	case netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2}), // AWS's fd00:ec2::/32
+		netip.AddrFrom16([16]byte{0xfd, 0x20, 0x00, 0xce}): // Google's fd20:ce::/32
+		return true
+	}
+	return a.IsLoopback() || a.IsLinkLocalUnicast()
 }
 
 // contains says that a lies in one of the ranges, whether that opens it or not.
