@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,12 +26,16 @@ const (
 // ErrForeign: the other end runs as another user.
 var ErrForeign = errors.New("the peer runs as another user")
 
-// Conn is one end. One goroutine may send while another receives.
+// Conn is one end. One goroutine may send while another receives; any may close it.
 type Conn struct {
 	c *net.UnixConn
-	// in is what was read and not yet taken, files those that came with it.
-	in    []byte
-	files []int
+	// in is what was read and not yet taken.
+	in []byte
+
+	mu sync.Mutex
+	// files came with it.
+	files  []int
+	closed bool
 }
 
 // Listener accepts Conns.
@@ -147,6 +152,9 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 
 // Close ends the Conn, with what was received and not taken.
 func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 	for _, fd := range c.files {
 		unix.Close(fd)
 	}
@@ -194,6 +202,8 @@ func (c *Conn) Receive(message any, files func() int) ([]int, error) {
 		return nil, fmt.Errorf("decoding a message: %w", err)
 	}
 	n := files()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if n > len(c.files) {
 		return nil, fmt.Errorf("receiving: %d files came, %d were said to", len(c.files), n)
 	}
@@ -224,6 +234,7 @@ func (c *Conn) fill(n int) error {
 	return nil
 }
 
+// keep takes what came in, which is closed with c.
 func (c *Conn) keep(rights []byte) error {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
@@ -234,7 +245,13 @@ func (c *Conn) keep(rights []byte) error {
 		if err != nil {
 			return fmt.Errorf("receiving files: %w", err)
 		}
+		c.mu.Lock()
 		c.files = append(c.files, fds...) // close-on-exec: ReadMsgUnix asks for it
+		closed := c.closed
+		c.mu.Unlock()
+		if closed { // Nobody will take them.
+			c.Close()
+		}
 	}
 	return nil
 }
