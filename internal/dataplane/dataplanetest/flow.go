@@ -27,7 +27,7 @@ type flow struct {
 
 // flows are all of them, in the page's order.
 func flows() []flow {
-	return slices.Concat(servingFlows(), streamFlows(), udpFlows(), choiceFlows(), drainFlows(), healthFlows(), churnFlows(), restartFlows(), tenantFlows(), modelFlows())
+	return slices.Concat(servingFlows(), streamFlows(), udpFlows(), sctpFlows(), choiceFlows(), drainFlows(), healthFlows(), churnFlows(), restartFlows(), tenantFlows(), modelFlows())
 }
 
 // Run runs all flows on all data planes and compares the page with what passed. Tests call it from a package whose TestMain calls Main.

@@ -87,8 +87,15 @@ func (w *world) member(n int) *member {
 
 func (m *member) addresses() {
 	m.ns.Address("eth0", memberAddress(m.n)+"/24", memberAddress6(m.n)+"/64")
-	m.ns.Route("0.0.0.0/0", "10.3.0.1")
-	m.ns.Route("::/0", "fd03::1")
+	m.routeBy(m.w.hosts[0])
+}
+
+// routeBy makes a load balancer's host the member's way to everywhere.
+func (m *member) routeBy(h *host) {
+	m.w.Helper()
+	m.ns.Route("0.0.0.0/0", h.backAddress())
+	m.ns.Route("::/0", fmt.Sprintf("fd03::%d", h.number))
+	m.w.must(m.w.net.Err())
 }
 
 // run starts the servers.

@@ -80,9 +80,9 @@ func indexOf(all []string, s string) int {
 const head = `# Data planes
 
 What carries the traffic is exchangeable: ` + "`fairlead proxy --dataplane NAME`" + `. Each line here is a flow of
-` + "`internal/dataplane/dataplanetest`" + `, run with real sockets through network namespaces; "yes" means that it passed. Where it says "no",
-the data plane says so itself: the port or field is refused with reason NotSupported, at nobody else's cost, and the suite
-checks that too. The page is written by the suite; don't edit it.
+` + "`internal/dataplane/dataplanetest`" + `, run with real sockets through network namespaces; "yes" means that it passed. "no" has its reason below. What a LoadBalancer asks
+for and a data plane can't do, the data plane itself says: the port is refused, or served without that field, with reason NotSupported
+and at nobody else's cost; the suite checks that too. The page is written by the suite; don't edit it.
 
 `
 
@@ -90,7 +90,7 @@ const tail = `
 ## Adding another
 
 1. Make a folder in ` + "`internal/dataplane/`" + ` with a type that is a ` + "`dataplane.Dataplane`" + `; the interface's comments are the contract. It may
-   import the model (` + "`internal/lb`" + `), never Kubernetes. Let ` + "`Check`" + ` name what it can't do: there is nothing else to declare.
+   import the model (` + "`internal/lb`" + `), never Kubernetes. Let ` + "`Check`" + ` name what it can't do.
 2. Add it to the table in ` + "`internal/dataplane/dataplanetest/dataplanes_test.go`" + ` and run, as root,
    ` + "`go test ./internal/dataplane/dataplanetest -run Dataplanes/NAME`" + ` until it passes; ` + "`-run Dataplanes/NAME/FLOW`" + ` runs one flow.
 3. Add its line to ` + "`internal/app/registry.go`" + `.

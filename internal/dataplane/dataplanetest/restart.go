@@ -38,6 +38,27 @@ func restartFlows() []flow {
 			run:   upgrades,
 		},
 		{
+			name: "LostProxy", says: "A proxy's host is lost and another one gets its traffic: open connections whose members see the client go on", members: 2,
+			needs: keepingClients,
+			run: func(w *world, p *proxy) {
+				other := w.start(w.host())
+				other.recover(nil)
+				for _, each := range []*proxy{p, other} {
+					each.apply(keepingClients()...)
+				}
+				conns := []*conn{w.dialFrom(client(1), vip(1, 80)), w.dialFrom(client(2), vip(1, 80)), w.dialFrom(client6(1), vip6(1, 80))}
+				w.hosts[0].ns.Down("front")
+				w.hosts[0].ns.Down("back")
+				w.via(w.hosts[1])
+				for _, m := range w.members {
+					m.routeBy(w.hosts[1])
+				}
+				w.works("a connection from before", conns...)
+				sends(w, conns[0], 1<<20)
+				w.only(vip(1, 80), 1, 2)
+			},
+		},
+		{
 			name: "Drift", says: "What changed while the proxy was down is in effect once it is up, and so is what it missed of its own", members: 3,
 			needs: func() []service { return []service{web(m(1), m(2)), open()} },
 			run: func(w *world, p *proxy) {
