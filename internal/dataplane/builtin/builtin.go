@@ -28,8 +28,9 @@ type Dataplane struct {
 	buffers   sync.Pool
 	pipes     pipes
 	datagrams sync.Pool
-	// flows counts those of UDP.
-	flows atomic.Int64
+	// flows counts those of UDP, tenantFlows by lb.TenantID, in an *atomic.Int64 each.
+	flows       atomic.Int64
+	tenantFlows sync.Map
 	// fewFiles and failedAccept keep the log short.
 	fewFiles, failedAccept seldom
 	// remain is what the predecessor has open.

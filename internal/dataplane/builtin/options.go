@@ -30,8 +30,8 @@ type Options struct {
 	ConnectTimeout time.Duration
 	// TableSize is the number of slots of a table; all proxies of a pool need the same.
 	TableSize int
-	// MaxFlows bounds the UDP flows of all frontends together; one frontend may have a quarter of them. 0: DefaultMaxFlows,
-	// or a quarter of the files that this process may open, if that is less.
+	// MaxFlows bounds the UDP flows of all frontends together; one frontend may have a quarter of them, one tenant a half.
+	// 0: DefaultMaxFlows, or a quarter of the files that this process may open, if that is less.
 	MaxFlows int
 	// Suspect is told addresses that refused a connection or didn't answer. It must not block.
 	Suspect func(netip.Addr)

@@ -7,8 +7,11 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"fairlead.dev/fairlead/internal/lb"
 )
 
 const (
@@ -22,6 +25,8 @@ const (
 	receiveBuffer = 4 << 20
 	// perListener: of all flows one listener may hold this part, so that a flood to one leaves room to the others.
 	perListener = 4
+	// perTenant: of all flows one tenant may hold this part, however many listeners it has.
+	perTenant = 2
 	// sampled flows are looked at to find an old one that makes room.
 	sampled = 8
 )
@@ -260,7 +265,7 @@ func (d *Dataplane) begin(u *datagrams, client netip.AddrPort, front *frontend) 
 	switch {
 	case !f.config.allows(client.Addr()):
 		because = notAllowed
-	case !d.room(u):
+	case !d.room(u, f.front.id.Tenant):
 		because = noRoom
 	default:
 		f.member = d.connect(f, client, f.config.pool)
@@ -285,16 +290,27 @@ func (d *Dataplane) start(f *flow) {
 	f.in.live++
 	f.in.mu.Unlock()
 	d.flows.Add(1)
+	d.flowsOf(f.front.id.Tenant).Add(1)
 	f.front.metrics.flows.Inc()
 	d.running.Add(1)
 	go d.answer(f)
 }
 
-// room makes room for one flow more, by ending one that has been quiet for long, if need be.
-func (d *Dataplane) room(u *datagrams) bool {
+// flowsOf counts those of a tenant.
+func (d *Dataplane) flowsOf(t lb.TenantID) *atomic.Int64 {
+	n, ok := d.tenantFlows.Load(t)
+	if !ok {
+		n, _ = d.tenantFlows.LoadOrStore(t, new(atomic.Int64))
+	}
+	return n.(*atomic.Int64)
+}
+
+// room makes room for one flow more, by ending one of the same socket that has been quiet for long, if need be.
+func (d *Dataplane) room(u *datagrams, t lb.TenantID) bool {
+	free := d.flows.Load() < int64(d.o.MaxFlows) && d.flowsOf(t).Load() < int64(max(d.o.MaxFlows/perTenant, 1))
 	u.mu.Lock()
 	n := len(u.flows)
-	if n < u.max && d.flows.Load() < int64(d.o.MaxFlows) {
+	if n < u.max && free {
 		u.mu.Unlock()
 		return true
 	}

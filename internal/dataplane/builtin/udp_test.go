@@ -370,6 +370,28 @@ func TestAFloodOfFlowsIsBounded(t *testing.T) {
 	newAsker(t, other.at).mustHear(t)
 }
 
+func TestATenantsFloodsLeaveRoomToOthers(t *testing.T) {
+	s, _, _ := dns(t)
+	flooded, other := []service{s}, s
+	for i := range 3 {
+		next := s
+		next.name, next.at = fmt.Sprintf("dns%d", i), at("127.0.0.1", freeUDPPort(t, "127.0.0.1"))
+		flooded = append(flooded, next)
+	}
+	other.tenant, other.name, other.at = "blue", "other", at("127.0.0.1", freeUDPPort(t, "127.0.0.1"))
+	p := start(t, Options{MaxFlows: 40})
+	p.apply(append(flooded, other)...)
+	for range 10 {
+		for _, f := range flooded {
+			newAsker(t, f.at).mustHear(t)
+		}
+	}
+	until(t, "half of the room is left", func() bool { return p.openFlows() <= 20 })
+	for range 10 {
+		newAsker(t, other.at).mustHear(t)
+	}
+}
+
 func TestFlowsFromElsewhereAreNotServed(t *testing.T) {
 	s, _, _ := dns(t)
 	s.front.Sources = []netip.Prefix{netip.MustParsePrefix("127.0.7.0/24")}
