@@ -223,8 +223,9 @@ func nodeKilledInKernel(ctx context.Context, s *story) (string, error) {
 	const noticed = 6 * time.Second
 	t := s.Tenants[0]
 	node := t.Nodes()[1].Name
-	killed := time.Time{}
+	killing, killed := time.Time{}, time.Time{} // it died in between
 	reports, began, err := s.measure(ctx, func(ctx context.Context) error {
+		killing = time.Now()
 		if err := t.KillNode(ctx, node); err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func nodeKilledInKernel(ctx context.Context, s *story) (string, error) {
 			continue
 		}
 		lost += second.Failed
-		if at.Add(time.Second).Before(killed) || at.After(killed.Add(noticed)) {
+		if at.Add(time.Second).Before(killing) || at.After(killed.Add(noticed)) {
 			return "", fmt.Errorf("%d requests failed from %s after %s was killed: %s", second.Failed, at.Sub(killed).Round(time.Millisecond), node, strings.Join(reports[0].Examples, "; "))
 		}
 	}
