@@ -14,11 +14,14 @@ import (
 const (
 	// settle is the time that packets need that were on their way when a change took effect.
 	settle = 20 * time.Millisecond
-	// Between two sweeps there is at least the one, and rest times what the last one took, so that sweeping never takes
-	// more than a thirtieth of a processor; when nothing changes it becomes seldom.
+	// Between two sweeps there is at least the one, and rest times what the last one took, so that counting never takes
+	// more than a thirtieth of a processor; when nothing changes it becomes seldom. Flows to a dead member wait for restFlush times.
 	sweepSoon   = 250 * time.Millisecond
-	sweepSeldom = 10 * time.Second
-	rest        = 30
+	sweepSeldom = 2 * time.Second
+	// sweepLazy is for marks that connections still have, and that nobody waits for.
+	sweepLazy = 30 * time.Second
+	rest      = 30
+	restFlush = 3
 	// probeAgain is when a member is asked again: it answers no more often than every half second.
 	probeAgain = 600 * time.Millisecond
 	// forgetCut is how long a connection that was cut is remembered, so that both ends learn of it.
@@ -41,30 +44,28 @@ func (d *Dataplane) watch() {
 	defer timer.Stop()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	pause := sweepSoon
+	pause, took := sweepSoon, time.Duration(0)
+	var next, ended time.Time // next is zero while nobody leaves
 	for {
-		kicked := false
 		select {
 		case <-d.done:
 			return
-		case <-d.kick:
-			kicked = true
 		case now := <-look.C:
 			d.lookAround(now)
 			continue
-		case <-timer.C:
-		}
-		if kicked {
+		case <-d.kick:
 			pause = sweepSoon
-			select {
-			case <-d.done:
-				return
-			case <-time.After(settle):
+			soon := latest(time.Now().Add(settle), ended.Add(d.patience()*took))
+			if next.IsZero() || soon.Before(next) || time.Until(next) < settle {
+				next = soon
+				timer.Reset(time.Until(next))
 			}
+			continue
+		case <-timer.C:
 		}
 		began := worked()
 		found := d.sweep(time.Now())
-		took := worked() - began
+		took, ended, next = worked()-began, time.Now(), time.Time{}
 		d.metrics.swept(took)
 		switch {
 		case found.changed:
@@ -72,16 +73,37 @@ func (d *Dataplane) watch() {
 		default:
 			pause = min(pause*2, sweepSeldom)
 		}
-		if !found.active {
-			timer.Stop()
+		switch {
+		case found.active:
+			next = ended.Add(max(pause, rest*took))
+		case found.lingers:
+			next = ended.Add(max(sweepLazy, rest*took))
+		default:
 			continue
 		}
-		wait := max(pause, rest*took)
-		if !found.due.IsZero() {
-			wait = min(wait, max(time.Until(found.due), settle, rest*took))
+		if !found.due.IsZero() && found.due.Before(next) {
+			next = latest(found.due, ended.Add(max(settle, rest*took)))
 		}
-		timer.Reset(wait)
+		timer.Reset(time.Until(next))
 	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// patience is how many times what the last sweep took must have passed before the next: flows to a dead member don't
+// wait as long as those that are counted.
+func (d *Dataplane) patience() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.leaving.flushes) > 0 {
+		return restFlush
+	}
+	return rest
 }
 
 // worked is how long the calling thread has used a processor.
@@ -95,7 +117,8 @@ func worked() time.Duration {
 
 // found is what a sweep found.
 type found struct {
-	active, changed bool
+	// active: somebody waits for connections to end. lingers: a mark waits to be free.
+	active, lingers, changed bool
 	// due is when the next connection is to be cut.
 	due time.Time
 }
@@ -325,9 +348,11 @@ func (s *sweep) end() found {
 		if len(sp.pools) > 0 {
 			continue
 		}
-		s.found.active = true
 		if sp.quiet++; s.perMark[sp.mark] > 0 {
 			sp.quiet = 0
+			s.found.lingers = true
+		} else {
+			s.found.active = true
 		}
 		if sp.quiet >= quietSweeps {
 			d.dirty.spreads[sp] = struct{}{}
