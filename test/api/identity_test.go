@@ -82,6 +82,22 @@ func testProxyIdentities(t *testing.T, h *hub) {
 			if err := c.Delete(ctx, report); err != nil {
 				t.Errorf("deleting its own report: %v", err)
 			}
+			if err := h.typed.Get(ctx, client.ObjectKeyFromObject(px), px); err != nil {
+				t.Fatal(err)
+			}
+			px.Spec.Fenced = &v1alpha1.Fence{By: "test", Reason: "test"}
+			if err := h.typed.Update(ctx, px); err != nil {
+				t.Fatal(err)
+			}
+			px.Spec.Fenced = nil
+			if err := c.Update(ctx, px); !apierrors.IsForbidden(err) {
+				t.Errorf("taking off its own fence: %v", err)
+			}
+			px.Spec.Fenced = &v1alpha1.Fence{By: "test", Reason: "test"}
+			px.Spec.Zone = "a"
+			if err := c.Update(ctx, px); err != nil {
+				t.Errorf("its own zone: %v", err)
+			}
 			// A person is not bound.
 			for _, o := range append(others, px, lease) {
 				if err := h.typed.Delete(ctx, o); err != nil {
