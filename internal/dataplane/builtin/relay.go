@@ -95,18 +95,23 @@ func (p *pump) run() (readErr, writeErr error) {
 	var failed error
 	read := func(fd uintptr) bool {
 		buffer = p.d.buffers.Get().(*[bufferSize]byte)
-		for {
-			n, failed = syscall.Read(int(fd), buffer[:])
-			if failed != syscall.EINTR {
-				break
-			}
-		}
-		if n > 0 {
+		if n, failed = readNow(fd, buffer[:]); n > 0 {
 			return true
 		}
 		p.d.buffers.Put(buffer)
 		buffer = nil
 		return failed != syscall.EAGAIN
+	}
+	var sent int
+	write := func(fd uintptr) bool {
+		for sent < n {
+			var m int
+			if m, failed = writeNow(fd, buffer[sent:n]); failed != nil {
+				return failed != syscall.EAGAIN
+			}
+			sent += m
+		}
+		return true
 	}
 	for full := 0; ; {
 		if err := p.from.raw.Read(read); err != nil {
@@ -122,9 +127,13 @@ func (p *pump) run() (readErr, writeErr error) {
 				p.first()
 			}
 		}
-		_, err := p.to.Write(buffer[:n])
+		sent = 0
+		err := p.to.raw.Write(write)
 		p.d.buffers.Put(buffer)
 		buffer = nil
+		if err == nil {
+			err = failed
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,11 +1,13 @@
 package builtin
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"os"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +33,7 @@ func newSock(fd int) (*sock, error) {
 
 // CloseWrite says to the other end that this was all.
 func (s *sock) CloseWrite() {
-	s.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
+	s.raw.Control(func(fd uintptr) { syscall.RawSyscall(syscall.SYS_SHUTDOWN, fd, syscall.SHUT_WR, 0) })
 }
 
 // reset closes with a reset rather than an end.
@@ -55,7 +57,10 @@ func (s *sock) over() bool {
 
 // dialTCP connects within a time.
 func dialTCP(to netip.AddrPort, within time.Duration) (*sock, error) {
-	family, address := sockaddr(to)
+	family := unix.AF_INET
+	if !to.Addr().Is4() {
+		family = unix.AF_INET6
+	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
@@ -64,7 +69,7 @@ func dialTCP(to netip.AddrPort, within time.Duration) (*sock, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("setsockopt", err)
 	}
-	err = unix.Connect(fd, address)
+	err = connectNow(fd, to)
 	if err != nil && !pending(err) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("connect", err)
@@ -76,7 +81,7 @@ func dialTCP(to netip.AddrPort, within time.Duration) (*sock, error) {
 	s.SetWriteDeadline(time.Now().Add(within))
 	// Asked again, the kernel says what has become of it.
 	failed = s.raw.Write(func(fd uintptr) bool {
-		err = unix.Connect(int(fd), address)
+		err = connectNow(int(fd), to)
 		return !pending(err)
 	})
 	switch {
@@ -91,6 +96,43 @@ func dialTCP(to netip.AddrPort, within time.Duration) (*sock, error) {
 	}
 	s.SetWriteDeadline(time.Time{})
 	return s, nil
+}
+
+// readNow and writeNow are system calls of sockets that don't block. The
+// scheduler is not told of them: it would take the processor away from a call that takes
+// the kernel some microseconds (a write sends, and on loopback receives), and give it to another thread.
+func readNow(fd uintptr, b []byte) (int, error) { return now(syscall.SYS_READ, fd, b) }
+
+func writeNow(fd uintptr, b []byte) (int, error) { return now(syscall.SYS_WRITE, fd, b) }
+
+func now(call, fd uintptr, b []byte) (int, error) {
+	for {
+		n, _, failed := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		switch failed {
+		case 0:
+			return int(n), nil
+		case syscall.EINTR:
+		default:
+			return 0, failed
+		}
+	}
+}
+
+// connectNow is readNow's like.
+func connectNow(fd int, to netip.AddrPort) error {
+	port := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, to.Port()))
+	var failed syscall.Errno
+	if to.Addr().Is4() {
+		a := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: to.Addr().As4()}
+		_, _, failed = syscall.RawSyscall(syscall.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	} else {
+		a := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: to.Addr().As16(), Scope_id: zoneOf(to.Addr())}
+		_, _, failed = syscall.RawSyscall(syscall.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	}
+	if failed != 0 {
+		return failed
+	}
+	return nil
 }
 
 // pending says that a connect is on its way.
