@@ -66,7 +66,8 @@ func TestDrainingMembersConnectionsAreCutInTime(t *testing.T) {
 			p.Tenants["acme"].Pools["web"].DrainTimeout = time.Second
 			w.apply(p)
 			s, idle := w.mustDial("", vip), w.mustDial("", vip)
-			began := time.Now()
+			began, pace := time.Now(), time.NewTicker(10*time.Millisecond)
+			defer pace.Stop()
 			w.apply(after(p))
 			for {
 				err := s.echo()
@@ -79,7 +80,7 @@ func TestDrainingMembersConnectionsAreCutInTime(t *testing.T) {
 				if time.Since(began) > 10*time.Second {
 					t.Fatal("the connection is not cut")
 				}
-				time.Sleep(10 * time.Millisecond)
+				<-pace.C
 			}
 			if took := time.Since(began); took < 900*time.Millisecond || took > 3*time.Second {
 				t.Errorf("cut after %v, want 1 s", took)
@@ -109,9 +110,11 @@ func TestCutByTheMembersPacket(t *testing.T) {
 			return
 		}
 		defer c.Close()
+		pace := time.NewTicker(20 * time.Millisecond)
+		defer pace.Stop()
 		for err == nil {
 			_, err = io.WriteString(c, "news\n")
-			time.Sleep(20 * time.Millisecond)
+			<-pace.C
 		}
 		accepted <- err
 	}()

@@ -82,6 +82,28 @@ func TestConnectionsThatNobodyKnowsOfAreBounded(t *testing.T) {
 	w.eventually("it is cut", func() bool { return s.echo() != nil })
 }
 
+// TestAnAddressThatAFormerProcessGaveUpIsNotFree while connections that it left are open.
+func TestAnAddressThatAFormerProcessGaveUpIsNotFree(t *testing.T) {
+	w := newWorld(t)
+	w.serve(8080, 11)
+	w.apply(simple(member(11, false)))
+	s := w.mustDial("", vip)
+	w.apply(newProgram().done())
+	w.restart()
+	w.apply(newProgram().done())
+	open := func() (n int64) {
+		for id, c := range w.dp.Observe().Closing {
+			if id.Address == netip.MustParseAddrPort(vip).Addr() {
+				n += c
+			}
+		}
+		return n
+	}
+	w.eventually("it is counted", func() bool { return open() == 1 })
+	s.Close()
+	w.eventually("it is free", func() bool { return open() == 0 })
+}
+
 // monitor collects what nft says that changes, until what it returns is called.
 func (w *world) monitor() (stop func() string) {
 	w.t.Helper()

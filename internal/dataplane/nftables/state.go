@@ -153,8 +153,9 @@ type target struct {
 	have  bool
 }
 
-// commentLimit is what the kernel keeps of a comment, less what it costs to keep it.
-const commentLimit = 120
+// commentLimit is what nft keeps of a comment. It holds the longest there is: two names of 63. A name that was cut short
+// would be another LoadBalancer's to the process that reads it after a restart.
+const commentLimit = 127
 
 func frontendComment(id lb.FrontendID) string {
 	s := string(id.Tenant) + "/" + id.LoadBalancer

@@ -262,8 +262,8 @@ func (s *sweep) closerOf(at lb.Socket, sp *spread, f *flow) *closer {
 	if socket := s.d.sockets[at]; socket != nil && socket.have != nil && socket.have.tag == sp.tag && socket.have.port == f.member.Port() {
 		return nil
 	}
-	// A former process left it.
-	c = &closer{closerKey: k, since: s.now, drain: s.d.o.OrphanTimeout}
+	// A former process left it. Whose it was nobody knows; its address must not seem to be free.
+	c = &closer{closerKey: k, id: idOf("", at), since: s.now, drain: s.d.o.OrphanTimeout}
 	s.d.leaving.closers[k] = c
 	s.d.use(at.Address, 1, 0)
 	return c
