@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
@@ -54,4 +56,44 @@ func answers(ctx context.Context, w traffic.Way, protocol v1.Protocol) error {
 	defer f.Close()
 	_, err = f.Ask(ctx, "are you there?")
 	return err
+}
+
+// awaitEndpoints waits until each node sends to each Pod of app dns by a Service's UDP port: word of a Pod that is ready reaches the
+// nodes' kube-proxies a moment later.
+func (s *story) awaitEndpoints(ctx context.Context, t *fleet.Tenant, name string) error {
+	if err := s.awaitNodePorts(ctx, t); err != nil {
+		return err
+	}
+	o, err := service(ctx, t, name)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(o.Spec.Ports, func(p v1.ServicePort) bool { return p.Protocol == v1.ProtocolUDP })
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	for _, node := range t.Nodes() {
+		w, seen := s.Proxies[0].ToNode(node, uint16(o.Spec.Ports[at].NodePort)), map[string]bool{}
+		err := testkit.Poll(ctx, time.Millisecond, fmt.Sprintf("%s to know each Pod of %s", node.Name, name), func(ctx context.Context) error {
+			f, err := w.Open(ctx)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			a, err := f.Ask(ctx, "who are you?")
+			if err != nil {
+				return err
+			}
+			seen[a.Pod] = true
+			for _, pod := range t.Pods.Running("dns") {
+				if !seen[pod] {
+					return fmt.Errorf("%s was never seen", pod)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

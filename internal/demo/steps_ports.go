@@ -64,7 +64,7 @@ func (s *story) serveExample(ctx context.Context, t *fleet.Tenant, example, name
 	if err != nil {
 		return nil, err
 	}
-	return got, s.awaitNodePorts(ctx, t)
+	return got, s.awaitEndpoints(ctx, t, name)
 }
 
 // askPort makes requests to a port through each proxy, which Pods of that app must answer.
