@@ -69,11 +69,20 @@ func (c *chooser) tryJoin(pool *poolState, e Entry) (Step, *problem) {
 	if p := c.checkQuota(pool, addresses); p != nil {
 		return Step{}, p
 	}
-	if foreign && c.settled != nil && !c.settled(e) {
-		return Step{}, problemf(clusterv1.ReasonPending, "The address %s is shared, and proxies have yet to apply what others changed on it.", e.Address)
+	if p := c.checkSettled(pool, e); p != nil {
+		return Step{}, p
 	}
 	c.claim(pool.Name, addresses)
 	return Step{Change, e.With(c.Ref, c.Ports)}, nil
+}
+
+// checkSettled says why it gets no port of e that it doesn't have yet: where tenants share addresses, proxies
+// may serve one still for another who gave it up, and whom e names no more.
+func (c *chooser) checkSettled(pool *poolState, e Entry) *problem {
+	if pool == nil || pool.Share != ShareAny || c.settled == nil || c.settled(e) {
+		return nil
+	}
+	return problemf(clusterv1.ReasonPending, "The address %s is shared, and proxies have yet to apply what others changed on it.", e.Address)
 }
 
 // checkPorts says why it can't have the ports on e: others hold one, or its quota has no room for that many more.

@@ -130,6 +130,11 @@ func (c *chooser) portsOn(e Entry, has []Port) ([]Port, *problem) {
 	if p := c.checkPorts(e, ports, len(ports)-c.portsHeld); p != nil {
 		return intersect(has, ports), p
 	}
+	if had := intersect(has, ports); len(had) < len(ports) {
+		if p := c.checkSettled(c.pools[e.Pool], e); p != nil {
+			return had, p
+		}
+	}
 	return ports, note
 }
 
@@ -209,7 +214,11 @@ func (c *chooser) tryReturn(e Entry) Step {
 	if !c.family.Has(e.Address) || len(wishes) > 0 && !slices.Contains(wishes, e.Address) || c.checkQuota(pool, 0) != nil {
 		return Step{}
 	}
-	e = e.With(c.Ref, c.Ports)
+	ports := c.Ports
+	if had := intersect(e.Holders[0].Ports, ports); len(had) < len(ports) && c.checkSettled(pool, e) != nil {
+		ports = had // the others come later
+	}
+	e = e.With(c.Ref, ports)
 	e.Phase = Granted
 	return Step{Change, e}
 }

@@ -51,8 +51,8 @@ func (d *Decision) Keeps() bool {
 // another by name, or of another family, and can have that. Where all its
 // families are required it gets the first one with the last, so that two never wait for each other.
 //
-// settled says of an entry with other namespaces' holders whether every proxy has applied what they
-// changed on it: before, nobody may join. Nil: all have.
+// settled says of an entry of a pool whose addresses tenants share whether every proxy has applied what was
+// changed on it: before, nobody gets another port of it. Nil: all have.
 func (l *Ledger) Decide(n Needs, settled func(Entry) bool) Decision {
 	n.Ports = SortPorts(n.Ports)
 	c := &chooser{Ledger: l, Needs: n, settled: settled, claimedOf: map[string]int{}}

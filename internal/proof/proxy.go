@@ -21,6 +21,9 @@ type Proxy struct {
 	Out bool
 	// Reported: its first full apply is done, and the process that said so renews the Lease.
 	Reported bool
+	// Passing: it isn't Reported because another process renews the Lease than the one that reported. One of them is
+	// old news; which, is known in a moment.
+	Passing bool
 	// Through what it has applied, but for its exceptions.
 	Through Vector
 	// Settled: the reports known here are as new as the ones that it has written.
@@ -82,6 +85,8 @@ func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Prog
 		case p.Out:
 		case !p.Live:
 			out.Silent = append(out.Silent, p.Name)
+		case p.Passing:
+			out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "was restarted, and its new process has yet to be heard of"})
 		case !p.Reported:
 			out.Starting = append(out.Starting, p.Name)
 		default:

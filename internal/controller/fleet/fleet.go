@@ -139,8 +139,9 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 	case p.Status.Boot:
 		v.Through = v.Through.Max(word.through)
 	default:
-		// Another process renews the Lease than the one that reported: that one is gone, this one has applied nothing yet.
-		v.Reported = false
+		// Another process renews the Lease than the one that reported. Either that one is gone, or this one: their
+		// watches lag each other.
+		v.Passing, v.Reported = v.Reported, false
 	}
 	for namespace, r := range f.reports[p.Name] {
 		if r.Boot == p.Status.Boot {

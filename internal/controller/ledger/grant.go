@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
@@ -35,6 +36,16 @@ func (g *Grant) Addresses() []string {
 		out = append(out, e.Address.String())
 	}
 	return out
+}
+
+// Ports are, as a word, the addresses with what the LoadBalancer has of them.
+func (g *Grant) Ports(r ipam.Ref) string {
+	var b strings.Builder
+	for _, e := range g.Held {
+		h, _ := e.Holder(r)
+		fmt.Fprint(&b, e.Address, h.Ports)
+	}
+	return b.String()
 }
 
 // attempts bounds how often one call decides anew because somebody else was first.
@@ -100,11 +111,12 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 	return Grant{}, fmt.Errorf("granting an address to %s: %w", n.Ref, errBusy)
 }
 
-// decide is ipam's decision. On an address that is shared across namespaces a newcomer
-// waits until every proxy has applied what others gave up there.
+// decide is ipam's decision. On an address that may be shared across namespaces whoever wants
+// more ports waits until every proxy has applied what others gave up there.
 func (k *Keeper) decide(n ipam.Needs) ipam.Decision {
 	return k.ledger.Decide(n, func(e ipam.Entry) bool {
-		if r := k.objects[e.Name]; r != nil && k.Settled(e.ProxyPool, r.version) {
+		_, open := k.unwritten[e.Name] // what is given up in memory only nobody can have applied
+		if r := k.objects[e.Name]; r != nil && !open && k.Settled(e.ProxyPool, r.version) {
 			return true
 		}
 		k.unsettled = true
@@ -193,7 +205,12 @@ func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
 	switch {
 	case err == nil:
 		written.ManagedFields = nil
-		k.Observe(written)
+		k.mu.Lock()
+		k.observe(written)
+		if r := k.objects[name]; r != nil && r.object.ResourceVersion == written.ResourceVersion {
+			k.adopt(r.object) // a write that changed nothing has no version of its own
+		}
+		k.unlock()
 		return true, nil
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return false, k.refresh(ctx, name)

@@ -13,7 +13,7 @@ import (
 type question struct {
 	uid        types.UID
 	generation int64
-	addresses  string // joined
+	addresses  string // with the ports that it has on them
 	pool       string // of proxies
 	need       proof.Vector
 	since      time.Time
