@@ -28,7 +28,7 @@ type Builder struct {
 	program *lb.Program
 	// names are what names of targets stand for; wanted are those that are asked for.
 	names         map[string][]netip.Addr
-	wanted        []string
+	wanted        map[lb.TenantID][]string
 	wantedChanged bool
 }
 

@@ -9,17 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Names are the names of targets that a Program needs the addresses of, sorted, each once, as
-// of the last call of Program. It is the same slice as before if nothing changed.
-func (b *Builder) Names() []string {
+// Names are the names of targets that a Program needs the addresses of, by the tenant whose
+// targets have them, sorted, each once, as of the last call of Program. It is never changed
+// afterwards, and the same map as before if nothing changed.
+func (b *Builder) Names() map[lb.TenantID][]string {
 	if b.wantedChanged {
 		b.wantedChanged = false
-		var all []string
+		all := map[lb.TenantID][]string{}
 		for _, n := range b.namespaces {
-			all = append(all, n.wanted...)
+			if len(n.wanted) > 0 {
+				all[lb.TenantID(n.name)] = n.wanted
+			}
 		}
-		slices.Sort(all)
-		if all = slices.Compact(all); !slices.Equal(all, b.wanted) {
+		if !maps.EqualFunc(all, b.wanted, slices.Equal[[]string]) {
 			b.wanted = all
 		}
 	}

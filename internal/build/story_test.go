@@ -160,11 +160,12 @@ func parseNames(t *testing.T, text string) map[string][]netip.Addr {
 	return out
 }
 
-func showNames(names []string) string {
-	if len(names) == 0 {
-		return ""
+func showNames(names map[lb.TenantID][]string) string {
+	out := ""
+	for _, tenant := range slices.Sorted(maps.Keys(names)) {
+		out += fmt.Sprintf("wanted names of %s: %s\n", tenant, strings.Join(names[tenant], ", "))
 	}
-	return "wanted names: " + strings.Join(names, ", ") + "\n"
+	return out
 }
 
 func parseName(t *testing.T, line string) metav1.Object {

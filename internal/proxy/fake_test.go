@@ -177,7 +177,11 @@ type fakeNames struct {
 	changed   chan struct{}
 }
 
-func (n *fakeNames) SetNames(names []string) { n.mu.Lock(); defer n.mu.Unlock(); n.wanted = names }
+func (n *fakeNames) SetNames(names map[lb.TenantID][]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wanted = names["shop"]
+}
 func (n *fakeNames) Addresses() map[string][]netip.Addr {
 	n.mu.Lock()
 	defer n.mu.Unlock()

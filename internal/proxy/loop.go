@@ -40,7 +40,7 @@ type loop struct {
 	filing Builder
 	filed  *lb.Program
 	// wanted are the names that are followed.
-	wanted []string
+	wanted map[lb.TenantID][]string
 
 	// fromHub: the first view was complete once; it stays so.
 	fromHub bool
@@ -95,7 +95,7 @@ func (l *loop) program(b Builder) *lb.Program {
 	if l.o.Names == nil {
 		return p
 	}
-	if names := b.Names(); !slices.Equal(names, l.wanted) {
+	if names := b.Names(); !maps.EqualFunc(names, l.wanted, slices.Equal[[]string]) {
 		l.wanted = names
 		l.o.Names.SetNames(names)
 	}

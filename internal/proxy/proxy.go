@@ -25,21 +25,21 @@ type Builder interface {
 	SetLastGood(*lb.Program)
 	// Program is built from everything that was set; its Health is nil. Same pointer: nothing changed.
 	Program() *lb.Program
-	// Names are the names of targets that Program needs the addresses of, sorted.
-	Names() []string
+	// Names are the names of targets that Program needs the addresses of, by tenant; never changed afterwards.
+	Names() map[lb.TenantID][]string
 	// SetNames takes what names stand for; what is missing stands for nothing that is known.
 	SetNames(map[string][]netip.Addr)
 }
 
 // Names follows names of targets. (*resolve.Resolver)
 type Names interface {
-	// SetNames says which names to follow.
-	SetNames([]string)
+	// SetNames says which names to follow, for whom.
+	SetNames(map[lb.TenantID][]string)
 	// Addresses is an immutable snapshot of what they stand for.
 	Addresses() map[string][]netip.Addr
 	// Changed receives a value when Addresses or Err has something new to say.
 	Changed() <-chan struct{}
-	// Err is why the last lookup of a name failed; nil if it didn't.
+	// Err is why the last lookup of a name failed, or why there is none; nil if it didn't.
 	Err(name string) error
 }
 

@@ -1,7 +1,9 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -12,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lb"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,10 +24,17 @@ const (
 	DefaultHold        = 30 * time.Second
 	DefaultTimeout     = 5 * time.Second
 	DefaultConcurrency = 32
+	DefaultPerTenant   = 256
 )
 
-// firstPause is the pause after a first lookup that failed; it doubles up to the interval.
-const firstPause = time.Second
+const (
+	// firstPause is the pause after a first lookup that failed; it doubles up to lastPause.
+	firstPause = time.Second
+	// lastPause bounds the pause after a lookup that failed, in intervals.
+	lastPause = 3
+	// maxAddresses are kept of one name: who runs its zone may answer with thousands.
+	maxAddresses = 256
+)
 
 // Lookup returns the addresses of a name, in any order. (*net.Resolver).LookupNetIP, for both families, is one.
 type Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
@@ -40,8 +50,10 @@ type Options struct {
 	Hold time.Duration
 	// Timeout of one lookup.
 	Timeout time.Duration
-	// Concurrency bounds the lookups in flight.
+	// Concurrency bounds the lookups in flight. One tenant may have a quarter of them.
 	Concurrency int
+	// PerTenant bounds the names that one tenant has looked up.
+	PerTenant int
 	// File remembers what names stand for: what is known of a name when this process starts. Empty: nothing is.
 	File string
 	// Lookup asks; default: the name servers of this host's resolv.conf.
@@ -60,12 +72,14 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 type Resolver struct {
 	o       Options
 	metrics *metrics
-	slots   chan struct{}
+	turns   *turns
 	changed chan struct{}
 
 	mu     sync.Mutex
 	closed bool
 	names  map[string]*state
+	// excess names are wanted, and not followed; why not.
+	excess map[string]error
 	// addresses is what Addresses gave out, until something in it changes.
 	addresses map[string][]netip.Addr
 	// remembered are those of names of the file that were not asked for yet.
@@ -77,6 +91,8 @@ type Resolver struct {
 // state is one name.
 type state struct {
 	stop context.CancelFunc
+	// tenant whose lookup it is; of those that want the name it wants the fewest.
+	tenant lb.TenantID
 	// seen is when each address was last in an answer.
 	seen      map[netip.Addr]time.Time
 	addresses []netip.Addr
@@ -100,12 +116,15 @@ func New(o Options) *Resolver {
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency
 	}
+	if o.PerTenant <= 0 {
+		o.PerTenant = DefaultPerTenant
+	}
 	if o.Lookup == nil {
 		o.Lookup = lookup
 	}
 	r := &Resolver{
 		o: o, metrics: newMetrics(o.Registerer),
-		slots: make(chan struct{}, o.Concurrency), changed: make(chan struct{}, 1),
+		turns: newTurns(o.Concurrency), changed: make(chan struct{}, 1),
 		names: map[string]*state{}, addresses: map[string][]netip.Addr{},
 	}
 	var err error
@@ -115,33 +134,18 @@ func New(o Options) *Resolver {
 	return r
 }
 
-// SetNames says which names to follow from now on. Those that were followed go
-// on undisturbed, new ones are looked up at once, others are forgotten. Changed
-// does not tell what this changes by itself.
-func (r *Resolver) SetNames(names []string) {
+// SetNames says which names to follow from now on, for whom. Those that were
+// followed go on undisturbed, new ones are looked up at once, as many as a tenant
+// may have; others are forgotten. Changed does not tell what this changes by itself.
+func (r *Resolver) SetNames(names map[lb.TenantID][]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return
 	}
-	wanted := make(map[string]bool, len(names))
-	for _, name := range names {
-		wanted[name] = true
-		if r.names[name] == nil {
-			ctx, stop := context.WithCancel(context.Background())
-			s := &state{stop: stop, seen: map[netip.Addr]time.Time{}}
-			r.names[name] = s
-			if known := r.remembered[name]; len(known) > 0 {
-				s.learn(known, time.Now())
-				s.settle()
-				r.addresses = nil
-				delete(r.remembered, name)
-			}
-			go r.follow(ctx, name, s)
-		}
-	}
+	owners := ownersOf(names)
 	for name, s := range r.names {
-		if !wanted[name] {
+		if _, ok := owners[name]; !ok {
 			s.stop()
 			delete(r.names, name)
 			if len(s.addresses) > 0 {
@@ -150,7 +154,58 @@ func (r *Resolver) SetNames(names []string) {
 			}
 		}
 	}
+	has := map[lb.TenantID]int{}
+	var fresh []string
+	for name, tenant := range owners {
+		if s := r.names[name]; s != nil {
+			s.tenant = tenant
+			has[tenant]++
+		} else {
+			fresh = append(fresh, name)
+		}
+	}
+	// What is known from before comes first: something is served there.
+	slices.SortFunc(fresh, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(r.remembered[b]), len(r.remembered[a])), strings.Compare(a, b))
+	})
+	r.excess = map[string]error{}
+	for _, name := range fresh {
+		tenant := owners[name]
+		if has[tenant]++; has[tenant] > r.o.PerTenant {
+			r.excess[name] = fmt.Errorf("it is not looked up, the tenant's targets have more than %d names, and others came first: use fewer names, or addresses", r.o.PerTenant)
+			continue
+		}
+		r.begin(name, tenant)
+	}
 	r.metrics.names.Set(float64(len(r.names)))
+}
+
+// begin follows a name; r.mu is held.
+func (r *Resolver) begin(name string, tenant lb.TenantID) {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &state{stop: stop, tenant: tenant, seen: map[netip.Addr]time.Time{}}
+	r.names[name] = s
+	if known := r.remembered[name]; len(known) > 0 {
+		s.learn(known, time.Now())
+		s.settle()
+		r.addresses = nil
+		delete(r.remembered, name)
+	}
+	go r.follow(ctx, name, s)
+}
+
+// ownersOf says for whom each name is looked up: of those that want it, who wants the fewest names.
+func ownersOf(names map[lb.TenantID][]string) map[string]lb.TenantID {
+	out := map[string]lb.TenantID{}
+	for tenant, of := range names {
+		for _, name := range of {
+			other, ok := out[name]
+			if !ok || cmp.Or(cmp.Compare(len(of), len(names[other])), cmp.Compare(tenant, other)) < 0 {
+				out[name] = tenant
+			}
+		}
+	}
+	return out
 }
 
 // Addresses returns what is known now: each name's addresses, sorted, each once;
@@ -178,14 +233,14 @@ func (r *Resolver) known() map[string][]netip.Addr {
 // Changed receives a value when Addresses or Err has something new to say. It has a buffer of one: values coalesce, none is lost.
 func (r *Resolver) Changed() <-chan struct{} { return r.changed }
 
-// Err is why the last lookup of a name failed; nil if it succeeded, none has ended, or the name is not followed.
+// Err is why the last lookup of a name failed, or why there is none; nil if it succeeded, none has ended, or nobody wants the name.
 func (r *Resolver) Err(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.names[name]; s != nil {
 		return s.err
 	}
-	return nil
+	return r.excess[name]
 }
 
 // Close stops following. Lookups in flight end soon, unheard.
@@ -203,7 +258,7 @@ func (r *Resolver) Close() {
 
 // follow looks a name up until ctx ends.
 func (r *Resolver) follow(ctx context.Context, name string, s *state) {
-	pause := firstPause
+	failures := 0
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -212,23 +267,34 @@ func (r *Resolver) follow(ctx context.Context, name string, s *state) {
 			return
 		case <-timer.C:
 		}
-		select {
-		case <-ctx.Done():
+		done, ok := r.turns.take(ctx, r.tenantOf(s))
+		if !ok {
 			return
-		case r.slots <- struct{}{}:
 		}
 		found, err := r.lookup(ctx, name)
-		<-r.slots
+		done()
 		if ctx.Err() != nil {
 			return
 		}
 		wait := r.o.Interval
-		if !r.settle(name, s, found, err) {
-			wait = min(pause, r.o.Interval)
-			pause = 2 * wait
+		if known := r.settle(name, s, found, err); known && err == nil {
+			failures = 0
+		} else {
+			from := firstPause
+			if known {
+				from = r.o.Interval
+			}
+			wait = min(from<<min(failures, 16), lastPause*r.o.Interval)
+			failures++
 		}
 		timer.Reset(time.Duration((0.9 + 0.2*rand.Float64()) * float64(wait)))
 	}
+}
+
+func (r *Resolver) tenantOf(s *state) lb.TenantID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.tenant
 }
 
 func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
@@ -274,12 +340,25 @@ func (r *Resolver) tell() {
 	}
 }
 
-// learn notes addresses of an answer.
+// learn notes addresses of an answer. Of too many it keeps the last seen, and of those what is used already.
 func (s *state) learn(found []netip.Addr, now time.Time) {
 	for _, a := range found {
 		if a = a.Unmap().WithZone(""); a.IsValid() {
 			s.seen[a] = now
 		}
+	}
+	if len(s.seen) <= maxAddresses {
+		return
+	}
+	used := make(map[netip.Addr]int, len(s.addresses))
+	for _, a := range s.addresses {
+		used[a] = 1
+	}
+	all := slices.SortedFunc(maps.Keys(s.seen), func(a, b netip.Addr) int {
+		return cmp.Or(s.seen[b].Compare(s.seen[a]), cmp.Compare(used[b], used[a]), a.Compare(b))
+	})
+	for _, a := range all[maxAddresses:] {
+		delete(s.seen, a)
 	}
 }
 
