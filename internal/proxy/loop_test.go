@@ -157,7 +157,7 @@ func TestAFailingDataplaneIsTriedAgainAndThroughWaits(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 		w.dp.fail(0)
-		settle(3 * time.Second)
+		settle(10 * time.Second) // twice the longest wait between two tries
 		w.serves("192.0.2.1:80/TCP")
 		if st := w.status(); st.Through == through || st.Conditions[0].Status != metav1.ConditionTrue {
 			t.Errorf("status after it works again: %+v", st)
