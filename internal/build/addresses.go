@@ -87,19 +87,27 @@ func (f *findings) allowed(i int, t *v1alpha1.Target, own []netip.Addr, r reach)
 // maxNamed bounds the addresses of one name that are used: a name is no way around the bound on targets.
 const maxNamed = 64
 
-// allowedOf are the addresses of a name that may be sent to. What else a name stands for is not told: its
-// owner may not know, and would only have to ask for names of others.
-func (f *findings) allowedOf(i int, t *v1alpha1.Target, name string, known []netip.Addr, r reach) []netip.Addr {
-	var out []netip.Addr
+// allowedOf are the addresses of a name that are sent to, and how many are not: those outside of r or that no host
+// can have, and those beyond the bound. Which these are is not told: a name's owner may not know what else it stands
+// for, and would only have to ask for names of others.
+// That a Tenant has no range of a family is told as in allowed.
+func allowedOf(known []netip.Addr, r reach) (used []netip.Addr, outside, beyond int) {
+	foreign := 0
 	for _, a := range known {
 		if a = a.Unmap(); a.Zone() == "" && a.IsValid() && hosts(a) && r.admits(a) {
-			out = append(out, a)
+			used = append(used, a)
+			continue
+		}
+		outside++
+		if a.IsValid() && !r.has(familyOf(a)) {
+			foreign++
 		}
 	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	out = slices.Compact(out)
-	if n := len(known) - len(out); n > 0 {
-		f.without(targetField(i, "addresses"), clusterv1.ReasonTargetNotAllowed, "%d of the addresses of %s, target %q, lie in none of the Tenant's target ranges, or are no host's, they are left out: the hub's operator adds their range to spec.targetCIDRs", n, name, t.Name)
+	if len(used) > 0 {
+		outside -= foreign
 	}
-	return out[:min(len(out), maxNamed)]
+	slices.SortFunc(used, netip.Addr.Compare)
+	used = slices.Compact(used)
+	beyond = max(len(used)-maxNamed, 0)
+	return used[:len(used)-beyond], outside, beyond
 }

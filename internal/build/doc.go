@@ -58,7 +58,7 @@
 //	target without UID, or in an unknown state        Invalid           that target
 //	address with a zone identifier, of no host, or
 //	neither address nor name; UID and address twice   Invalid           that address
-//	name that stands for no address                   -                 that target, this proxy's Absent
+//	name that stands for no address, or some outside  -                 that target, or those; this proxy's Absent
 //	target's weight or drainFor out of bounds         Invalid           without: 1, unset
 //
 // A namespace of no Tenant is the hub operator's: it may use every class and

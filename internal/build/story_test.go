@@ -200,7 +200,7 @@ func show(p *lb.Program, c lb.Changes) string {
 			}
 		}
 		for _, a := range s.Absent {
-			fmt.Fprintf(&b, "  absent %s (%s of %s), for %s\n", a.Target, a.UID, a.TargetGroup, a.Name)
+			fmt.Fprintf(&b, "  absent %s (%s of %s), for %s: %d used, %d outside, %d beyond\n", a.Target, a.UID, a.TargetGroup, a.Name, a.Used, a.Outside, a.Beyond)
 		}
 		for _, p := range s.Problems {
 			fmt.Fprintf(&b, "  problem %s\n", showProblem(p))

@@ -93,7 +93,7 @@ type targetGroup struct {
 	sendable int
 	// names that targets are known by alone, sorted, each once.
 	names []string
-	// absent targets have names that stand for no address which may be sent to.
+	// absent targets have names that stand for no address which may be sent to, or for others too.
 	absent   []lb.Absent
 	check    *clusterv1.HealthCheck
 	problems []lb.Problem
@@ -149,10 +149,10 @@ func readTargetGroup(g *v1alpha1.TargetGroup, r reach, names map[string][]netip.
 		addresses := f.allowed(i, t, own, r)
 		if name != "" {
 			out.names = append(out.names, name)
-			known := names[name]
-			addresses = f.allowedOf(i, t, name, known, r)
-			if len(addresses) == 0 && !m.Draining {
-				a := lb.Absent{TargetGroup: g.Name, GroupUID: string(g.UID), UID: m.UID, Target: m.Name, Name: name, Outside: len(known)}
+			a := lb.Absent{TargetGroup: g.Name, GroupUID: string(g.UID), UID: m.UID, Target: m.Name, Name: name}
+			addresses, a.Outside, a.Beyond = allowedOf(names[name], r)
+			a.Used = len(addresses)
+			if (a.Used == 0 || a.Outside+a.Beyond > 0) && !m.Draining {
 				out.absent = append(out.absent, a)
 			}
 		}

@@ -66,7 +66,9 @@ func (a Absent) Compare(o Absent) int {
 		strings.Compare(a.Target, o.Target),
 		strings.Compare(a.Name, o.Name),
 		strings.Compare(a.GroupUID, o.GroupUID),
+		cmp.Compare(a.Used, o.Used),
 		cmp.Compare(a.Outside, o.Outside),
+		cmp.Compare(a.Beyond, o.Beyond),
 	)
 }
 

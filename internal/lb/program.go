@@ -260,14 +260,17 @@ type Problem struct {
 	Effect  Effect
 }
 
-// Absent is a target that this proxy knows by a name alone, which stands for no address that may be sent to.
+// Absent is a target that this proxy knows by a name alone, which stands for no address that may be sent to, or
+// for some that are not.
 type Absent struct {
 	// TargetGroup and GroupUID name the object that the target stands in; UID and Target name it there.
 	TargetGroup, GroupUID, UID, Target string
 	// Name is looked up.
 	Name string
-	// Outside counts the addresses that the name stands for, none of which may be sent to; 0: none is known.
-	Outside int
+	// Used counts the addresses that the name stands for and that are members; 0: the target gets no traffic.
+	Used int
+	// Outside counts those that may not be sent to, Beyond those that are too many.
+	Outside, Beyond int
 }
 
 // Snapshot is what one tenant is served.
@@ -282,7 +285,7 @@ type Snapshot struct {
 	// Refused is what this proxy doesn't serve, or serves in its last good form only, for reasons of its
 	// own; nobody else can know: it must be reported. Sorted like Problems.
 	Refused []Problem
-	// Absent targets that would be members and are not draining, sorted by group, then UID. They must be reported, too.
+	// Absent targets that would be members, whole, and are not draining, sorted by group, then UID. They must be reported, too.
 	Absent []Absent
 }
 

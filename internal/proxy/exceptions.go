@@ -194,6 +194,33 @@ func refused(s *served, in func(string) *content) {
 		for _, p := range t.Refused {
 			add(p)
 		}
+		partly(t, add)
+	}
+}
+
+// partly tells each LoadBalancer that some addresses of a target's name are not sent to.
+func partly(t *lb.Snapshot, add func(lb.Problem)) {
+	for _, a := range t.Absent {
+		if a.Used == 0 {
+			continue // It is reported as a member.
+		}
+		p := lb.Problem{Field: "spec.selector", Effect: lb.ServedWithout, Reason: clusterv1.ReasonTargetNotAllowed}
+		if a.Outside > 0 {
+			p.Message = fmt.Sprintf("%d of the addresses of %s, target %q of TargetGroup %s, are no host's or lie in none of the Tenant's target ranges, they are left out: the hub's operator adds their range to spec.targetCIDRs", a.Outside, a.Name, a.Target, a.TargetGroup)
+		} else {
+			p.Reason = clusterv1.ReasonInvalid
+			p.Message = fmt.Sprintf("%s, target %q of TargetGroup %s, stands for %d addresses, of which %d are used: use several names", a.Name, a.Target, a.TargetGroup, a.Used+a.Beyond, a.Used)
+		}
+		in := map[lb.GroupID]bool{}
+		for id, g := range t.Groups {
+			in[id] = slices.ContainsFunc(g.Members, func(m lb.Member) bool { return m.GroupUID == a.GroupUID && m.UID == a.UID })
+		}
+		for _, f := range t.Frontends { // sorted by LoadBalancer
+			if pool := t.Pools[f.Pool]; pool != nil && in[pool.Group] && f.ID.LoadBalancer != p.Object.Name {
+				p.Object = lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: string(f.ID.Tenant), Name: f.ID.LoadBalancer}
+				add(p)
+			}
+		}
 	}
 }
 
@@ -357,6 +384,8 @@ func (x *exceptions) absent(t *lb.Snapshot) []v1alpha1.ReportedMember {
 	for _, a := range t.Absent {
 		message := ""
 		switch {
+		case a.Used > 0:
+			continue // Its LoadBalancers say it.
 		case a.Outside > 0:
 			message = "none of its addresses lies in the Tenant's target ranges: the hub's operator adds their range to spec.targetCIDRs"
 		case x.names == nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // named is a target that is known by a name alone.
@@ -69,6 +71,46 @@ func TestNamesOfTargetsAreFollowed(t *testing.T) {
 			t.Errorf("still wants %v", w.names.wanted)
 		}
 	})
+}
+
+// What else a name stands for is left out, and the LoadBalancer says how much.
+func TestAddressesThatAreLeftOutAreReported(t *testing.T) {
+	for what, c := range map[string]struct {
+		addresses []string
+		says      string
+	}{
+		"outside": {[]string{"10.0.0.1", "192.0.2.9"}, "1 of the addresses of elb.example.com"},
+		"beyond":  {many(70), "stands for 70 addresses, of which 64 are used"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "")
+				defer w.stop()
+				l, a := loadBalancer("shop", "web", "192.0.2.1")
+				w.list(l, a, class(), &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "t", Generation: 1}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8"}}}, targetGroup("shop", named("")))
+				w.checker.find(lb.Healthy)
+				w.names.stand("elb.example.com", nil, c.addresses...)
+				settle(2 * time.Second)
+				r := w.report("shop")
+				if r == nil || len(r.Refused) > 0 || len(r.ServedWithout) != 1 || r.ServedWithout[0].LoadBalancer != "web" || !strings.Contains(r.ServedWithout[0].Problem.Message, c.says) {
+					t.Errorf("report %+v", r)
+				}
+				w.names.stand("elb.example.com", nil, "10.0.0.1", "fd00::1")
+				settle(2 * time.Second)
+				if r := w.report("shop"); r != nil && len(r.ServedWithout) > 0 {
+					t.Errorf("report %+v", r)
+				}
+			})
+		})
+	}
+}
+
+func many(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}).String())
+	}
+	return out
 }
 
 func TestNamesOfTheLastGoodFileAreFollowedToo(t *testing.T) {
