@@ -66,6 +66,7 @@ func (d *Dataplane) begin() error {
 		return err
 	}
 	d.leaving.whole = true
+	d.holdFound()
 	d.begun = true
 	d.watchOnce.Do(func() { d.watching.Go(d.watch) })
 	return nil
@@ -123,7 +124,7 @@ func (d *Dataplane) reread() error {
 	}
 	for a := range r.vips {
 		d.use(a, 0, 0)
-		d.vips[a].have = true
+		d.vips[a].have = r.current
 	}
 	for a := range r.members {
 		d.countMember(a, 0)

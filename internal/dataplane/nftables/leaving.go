@@ -89,12 +89,33 @@ type leaving struct {
 	flushes map[flush]int
 	// whole: a former process may have left connections that nobody knows of.
 	whole bool
+	// found are the addresses that a former process left, until whole is done; true: it put them on this host.
+	found map[netip.Addr]bool
 	// cut are the connections cut a moment ago; the watch's own.
 	cut []cutFlow
 }
 
 func newLeaving() leaving {
-	return leaving{leavers: map[leaverKey]*leaver{}, closers: map[closerKey]*closer{}, flushes: map[flush]int{}}
+	return leaving{leavers: map[leaverKey]*leaver{}, closers: map[closerKey]*closer{}, flushes: map[flush]int{}, found: map[netip.Addr]bool{}}
+}
+
+// holdFound has all addresses that were found kept, until it is known which of them have connections.
+func (d *Dataplane) holdFound() {
+	d.letGoFound()
+	for a, v := range d.vips {
+		if assigned := d.assigned.ours[a]; v.have || v.users > 0 || assigned {
+			d.leaving.found[a] = assigned
+			d.use(a, 1, one(assigned))
+		}
+	}
+}
+
+// letGoFound leaves each address to those that are known to need it.
+func (d *Dataplane) letGoFound() {
+	for a, assigned := range d.leaving.found {
+		d.use(a, -1, -one(assigned))
+	}
+	clear(d.leaving.found)
 }
 
 // departedSlots are the slots that a spread had.
@@ -242,6 +263,11 @@ func (d *Dataplane) publish() {
 			continue
 		}
 		o.Closing[c.id] += open
+	}
+	for a := range d.leaving.found {
+		if v := d.vips[a]; v != nil && v.users == 1 { // Nobody else speaks for it.
+			o.Closing[lb.FrontendID{Address: a}]++
+		}
 	}
 	old := d.observation.Load()
 	if maps.Equal(old.Closing, o.Closing) && maps.EqualFunc(old.Draining, o.Draining, maps.Equal) {

@@ -73,6 +73,9 @@ func (d *Dataplane) forget() {
 	for _, c := range d.leaving.closers {
 		d.use(c.socket.Address, 1, one(c.assign))
 	}
+	for a, assigned := range d.leaving.found {
+		d.use(a, 1, one(assigned))
+	}
 	for _, s := range d.sockets {
 		s.owner, s.want, s.users, s.assigners = lb.FrontendID{}, nil, 0, 0
 		d.hold(s)

@@ -104,10 +104,10 @@ func (l *layout) readOnce(c *nl.Conn) (*running, error) {
 	if !r.exists {
 		return r, nil
 	}
-	// Of another layout, the spreads are what connections' marks still speak of.
+	// Of another layout, the spreads are what connections' marks still speak of, and the addresses may have some.
 	sets := l.sets
 	if !r.current {
-		sets = []*set{l.groups}
+		sets = []*set{l.groups, l.v4.vips, l.v6.vips}
 	}
 	for _, s := range sets {
 		if err := l.elements(c, s, r.take(l, s)); err != nil {

@@ -99,7 +99,16 @@ func TestAnAddressThatAFormerProcessGaveUpIsNotFree(t *testing.T) {
 		}
 		return n
 	}
+	if open() == 0 {
+		t.Error("the address seems free before connections were counted")
+	}
+	if got := w.run(w.host, "nft", "list", "set", "inet", "fairlead", "vips4"); !strings.Contains(got, "198.18.0.1") {
+		t.Errorf("the address leaves the table before connections were counted: %s", got)
+	}
 	w.eventually("it is counted", func() bool { return open() == 1 })
+	if err := s.echo(); err != nil {
+		t.Error(err)
+	}
 	s.Close()
 	w.eventually("it is free", func() bool { return open() == 0 })
 }

@@ -263,9 +263,10 @@ func (s *sweep) closerOf(at lb.Socket, sp *spread, f *flow) *closer {
 		return nil
 	}
 	// A former process left it. Whose it was nobody knows; its address must not seem to be free.
-	c = &closer{closerKey: k, id: idOf("", at), since: s.now, drain: s.d.o.OrphanTimeout}
+	assigned := s.d.assigned.ours[at.Address]
+	c = &closer{closerKey: k, id: idOf("", at), since: s.now, drain: s.d.o.OrphanTimeout, assign: assigned}
 	s.d.leaving.closers[k] = c
-	s.d.use(at.Address, 1, 0)
+	s.d.use(at.Address, 1, one(assigned))
 	return c
 }
 
@@ -336,6 +337,9 @@ func (s *sweep) end() found {
 	l.whole = l.whole && (!s.whole || s.partial)
 	s.found.active = l.whole
 	s.countLeft()
+	if !l.whole {
+		d.letGoFound()
+	}
 	for f, n := range l.flushes {
 		if !s.flushes[f] {
 			continue // it came meanwhile
