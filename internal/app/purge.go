@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/dataplane"
 )
 
-// purger is a data plane that outlives its process, and can be taken away from this host.
+// purger is a data plane of which something may outlive its process, and can be taken away from this host.
 type purger interface {
 	dataplane.Dataplane
 	Purge() error

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -13,7 +14,8 @@ import (
 // assigned puts addresses on this host for as long as frontends want them
 // there: from before their listeners are opened until their last connection has ended.
 type assigned struct {
-	log *slog.Logger
+	log   *slog.Logger
+	owner hostaddr.Owner
 
 	mu   sync.Mutex
 	refs map[netip.Addr]int
@@ -28,7 +30,7 @@ type assigned struct {
 }
 
 func newAssigned(log *slog.Logger) *assigned {
-	return &assigned{log: log, refs: map[netip.Addr]int{}, ours: map[netip.Addr]bool{}, former: map[netip.Addr]bool{}}
+	return &assigned{log: log, owner: hostaddr.OwnerOf(Name), refs: map[netip.Addr]int{}, ours: map[netip.Addr]bool{}, former: map[netip.Addr]bool{}}
 }
 
 func (a *assigned) hold(at netip.Addr) {
@@ -55,7 +57,7 @@ func (a *assigned) take(at netip.Addr) {
 	}
 	delete(a.ours, at)
 	delete(a.host, at)
-	if err := hostaddr.Take(at); err != nil {
+	if err := a.owner.Take(at); err != nil {
 		a.log.Error("address can't be taken from this host", "address", at.String(), "err", err)
 		return
 	}
@@ -71,7 +73,7 @@ func (a *assigned) ensure(at netip.Addr) error {
 	}
 	if a.host == nil {
 		var err error
-		if a.host, err = hostaddr.List(); err != nil {
+		if a.host, err = a.owner.List(); err != nil {
 			return err
 		}
 	}
@@ -81,7 +83,7 @@ func (a *assigned) ensure(at netip.Addr) error {
 		}
 		return nil // Else it stays when we go.
 	}
-	if err := hostaddr.Put(at); err != nil {
+	if err := a.owner.Put(at); err != nil {
 		return err
 	}
 	a.ours[at], a.host[at] = true, true
@@ -106,7 +108,7 @@ func (a *assigned) settle() {
 		}
 		if a.host == nil {
 			var err error
-			if a.host, err = hostaddr.List(); err != nil {
+			if a.host, err = a.owner.List(); err != nil {
 				a.log.Error("addresses that a process before this one put can't be found", "err", err)
 				break
 			}
@@ -118,6 +120,21 @@ func (a *assigned) settle() {
 	}
 	clear(a.former)
 	a.host = nil
+}
+
+// Purge takes away the addresses that proxies with this data plane put on this host, and that one which was killed left there.
+func (d *Dataplane) Purge() error {
+	host, err := d.assigned.owner.List()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for at, ours := range host {
+		if ours {
+			errs = append(errs, d.assigned.owner.Take(at))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (a *assigned) yield() {

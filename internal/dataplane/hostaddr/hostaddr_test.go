@@ -18,9 +18,10 @@ func TestAddressesComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs, four, six := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")
+	owner, other := hostaddr.OwnerOf("one"), hostaddr.OwnerOf("another")
 	expect := func(when string, want map[netip.Addr]bool) {
 		t.Helper()
-		got, err := hostaddr.List()
+		got, err := owner.List()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,15 +36,18 @@ func TestAddressesComeAndGo(t *testing.T) {
 	if err := ns.Do(func() error {
 		for range 2 {
 			for _, a := range []netip.Addr{theirs, four, six} {
-				if err := hostaddr.Put(a); err != nil {
+				if err := owner.Put(a); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 		expect("put", map[netip.Addr]bool{theirs: false, four: true, six: true})
+		if got, err := other.List(); err != nil || got[four] || got[six] {
+			t.Errorf("another takes them for its own: %v, %v", got, err)
+		}
 		for range 2 {
 			for _, a := range []netip.Addr{four, six} {
-				if err := hostaddr.Take(a); err != nil {
+				if err := owner.Take(a); err != nil {
 					t.Error(err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/dataplane/hostaddr"
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/testkit/netns"
 )
@@ -58,6 +59,39 @@ func TestAddressesArePutOnTheHostAndTakenAway(t *testing.T) {
 	w.eventually("it goes with its last connection", func() bool { return !w.has(mine) })
 	if !w.has(theirs) {
 		t.Error("somebody else's address is taken away")
+	}
+}
+
+// TestAddressesOfOthersAreLeftAlone: another table's on this host, and those of a data plane of another kind.
+func TestAddressesOfOthersAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.serve(8080, 11)
+	assigned := func(at string) *lb.Program {
+		return newProgram().group("acme", "nodes", member(11, false)).pool("acme", "web", "nodes", 8080).
+			frontend("acme", "web", lb.TCP, at, "web", func(f *lb.Frontend) { f.Assign = true }).done()
+	}
+	w.apply(assigned("198.18.0.1:80"))
+	first := w.dp
+	other := netip.MustParseAddr("198.18.0.9")
+	if err := w.host.Do(func() error { return hostaddr.OwnerOf("another").Put(other) }); err != nil {
+		t.Fatal(err)
+	}
+	w.options.Table = "second"
+	w.start()
+	w.program = nil
+	w.apply(assigned("198.18.0.2:80"))
+	w.eventually("connections were counted", func() bool { return len(w.dp.Observe().Closing) == 0 })
+	if err := w.dp.Purge(); err != nil {
+		t.Fatal(err)
+	}
+	if !w.has("198.18.0.1") || !w.has(other.String()) || w.has("198.18.0.2") {
+		t.Error("purge takes other addresses than its own")
+	}
+	if err := first.Purge(); err != nil {
+		t.Fatal(err)
+	}
+	if w.has("198.18.0.1") || !w.has(other.String()) {
+		t.Error("purge takes other addresses than its own")
 	}
 }
 

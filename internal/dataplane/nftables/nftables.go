@@ -27,10 +27,10 @@ type Dataplane struct {
 	layout  *layout
 	ns      *namespace
 	metrics *metrics
-	// tables, flows and links are connections to nf_tables, conntrack and rtnetlink. reads is another one to nf_tables,
+	// tables and flows are connections to nf_tables and conntrack. reads is another one to nf_tables,
 	// so that no change waits for a long list.
-	tables, reads, flows, links *nl.Conn
-	probes                      *prober
+	tables, reads, flows *nl.Conn
+	probes               *prober
 
 	changed     chan struct{}
 	kick        chan struct{}
@@ -110,14 +110,14 @@ func New(o Options) (*Dataplane, error) {
 		byCheck: map[lb.Check]map[*spread]struct{}{}, pools: map[poolKey]*pool{}, frontends: map[lb.FrontendID]*frontend{},
 		sockets: map[lb.Socket]*socket{}, vips: map[netip.Addr]*address{}, members: map[netip.Addr]*address{}, targets: map[uint16]*target{},
 		marks: newMarks(), serving: map[tenantMember]int{}, dirty: newDirty(), refused: map[lb.FrontendID]lb.Problem{},
-		leaving: newLeaving(), assigned: newAssigned(),
+		leaving: newLeaving(), assigned: newAssigned(o.Table),
 	}
 	d.observation.Store(&dataplane.Observation{})
 	err = ns.do(func() (err error) {
 		for _, c := range []struct {
 			conn   **nl.Conn
 			family int
-		}{{&d.tables, unix.NETLINK_NETFILTER}, {&d.reads, unix.NETLINK_NETFILTER}, {&d.flows, unix.NETLINK_NETFILTER}, {&d.links, unix.NETLINK_ROUTE}} {
+		}{{&d.tables, unix.NETLINK_NETFILTER}, {&d.reads, unix.NETLINK_NETFILTER}, {&d.flows, unix.NETLINK_NETFILTER}} {
 			if *c.conn, err = nl.Dial(c.family); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (d *Dataplane) Close(context.Context) error {
 }
 
 func (d *Dataplane) release() {
-	for _, c := range []*nl.Conn{d.tables, d.reads, d.flows, d.links} {
+	for _, c := range []*nl.Conn{d.tables, d.reads, d.flows} {
 		if c != nil {
 			c.Close()
 		}
