@@ -38,6 +38,8 @@ func testImmutability(t *testing.T, h *hub) {
 		{"namespace removed", "fairlead.dev/v1alpha1 Tenant", `{namespace: one}`, `{}`, "spec.namespace is immutable"},
 		{"spec with the namespace removed", "fairlead.dev/v1alpha1 Tenant", `{namespace: one}`, `null`, "spec.namespace is immutable"},
 		{"namespace written out", "fairlead.dev/v1alpha1 Tenant", `{}`, `{namespace: subject}`, ""},
+		{"pool changed", "fairlead.dev/v1alpha1 Proxy", `{pool: edge}`, `{pool: core}`, "pool is immutable: delete the Proxy"},
+		{"zone changed", "fairlead.dev/v1alpha1 Proxy", `{pool: edge, zone: a}`, `{pool: edge, zone: b}`, ""},
 		{"address changed", "fairlead.dev/v1alpha1 Address", `{address: 192.0.2.1, pool: p, phase: Granted}`, `{address: 192.0.2.2, pool: p, phase: Granted}`, "address is immutable"},
 		{"phase changed", "fairlead.dev/v1alpha1 Address", `{address: 192.0.2.1, pool: p, phase: Granted}`, `{address: 192.0.2.1, pool: p, phase: Releasing}`, ""},
 	} {

@@ -15,9 +15,10 @@ type Fence struct {
 
 // ProxySpec says where a proxy stands.
 type ProxySpec struct {
-	// Proxies of one pool serve the same addresses.
+	// Proxies of one pool serve the same addresses. Immutable: whoever creates the Proxy binds its identity to the pool.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="pool is immutable: delete the Proxy, then start it with the other pool"
 	Pool string `json:"pool"`
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
