@@ -95,6 +95,7 @@ func (s *reports) believe(ns string, x heard) {
 	next := &report{object: x.report, foreign: true}
 	if x.report != nil {
 		next.content = contentOf(x.report)
+		s.stands(x.report)
 	}
 	if have != nil {
 		next.written = have.written

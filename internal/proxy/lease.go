@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -76,9 +77,10 @@ func (l *lease) count(ctx context.Context) {
 }
 
 func (l *lease) renew(ctx context.Context) error {
-	through := "{}"
-	if t := l.r.published.Load(); t != nil {
-		b, err := json.Marshal(t)
+	through, seq := "{}", int64(0)
+	if p := l.r.published.Load(); p != nil {
+		seq = p.seq
+		b, err := json.Marshal(p.through)
 		if err != nil {
 			return fmt.Errorf("encoding through: %w", err)
 		}
@@ -90,9 +92,9 @@ func (l *lease) renew(ctx context.Context) error {
 		if l.object == nil {
 			next, err = l.o.Hub.CreateLease(ctx, l.fill(&coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: l.o.Name},
-			}, through))
+			}, through, seq))
 		} else {
-			next, err = l.o.Hub.UpdateLease(ctx, l.fill(l.object.DeepCopy(), through))
+			next, err = l.o.Hub.UpdateLease(ctx, l.fill(l.object.DeepCopy(), through, seq))
 		}
 		switch {
 		case err == nil:
@@ -112,11 +114,12 @@ func (l *lease) renew(ctx context.Context) error {
 	return fmt.Errorf("renewing lease %s: conflicts do not end", l.o.Name)
 }
 
-func (l *lease) fill(to *coordinationv1.Lease, through string) *coordinationv1.Lease {
+func (l *lease) fill(to *coordinationv1.Lease, through string, seq int64) *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	to.ManagedFields = nil
 	metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.AnnotationBoot, l.boot)
 	metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.AnnotationThrough, through)
+	metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.AnnotationSeq, strconv.FormatInt(seq, 10))
 	if ptr.Deref(to.Spec.HolderIdentity, "") != l.boot {
 		to.Spec.AcquireTime = &now
 	}

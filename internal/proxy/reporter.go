@@ -56,12 +56,18 @@ type reporter struct {
 	writers sync.WaitGroup
 
 	// published is what the Lease may repeat: its exceptions are written, and status says so.
-	published atomic.Pointer[v1alpha1.Through]
+	published atomic.Pointer[published]
 	// interval is the least time between two writes of status, in nanoseconds; the lease sets it.
 	interval atomic.Int64
 	// registered is closed when this boot stands in the Proxy's status for the first time.
 	registered chan struct{}
 	once       sync.Once
+}
+
+// published is how far the proxy is through, and the seq of the status that belongs to it.
+type published struct {
+	through v1alpha1.Through
+	seq     int64
 }
 
 func newReporter(o Options, boot string, own *Own, box *mailbox) *reporter {

@@ -39,7 +39,7 @@ type reports struct {
 	missed map[string]int
 	// gates bound the writes of plain and of held namespaces.
 	gates [2]chan struct{}
-	// version is the highest that a write of this boot returned.
+	// version is the highest of a write of this boot.
 	version string
 	// unsaid: something was written that status doesn't cover yet.
 	unsaid bool
@@ -190,6 +190,13 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 	return &task{namespace: ns, want: want, have: have, news: have.content.differs(want)}, time.Time{}
 }
 
+// stands notes a report that was read. One of this boot may be of a write whose answer was lost: readers must wait for it, too.
+func (s *reports) stands(o *v1alpha1.ProxyReport) {
+	if o.Boot == s.boot && newer(o.ResourceVersion, s.version) {
+		s.version, s.unsaid = o.ResourceVersion, true
+	}
+}
+
 // readReports learns what stands in the hub under this proxy's name, by whatever boot.
 func (r *reporter) readReports(ctx context.Context) error {
 	list, err := r.o.Hub.ListReports(ctx, r.o.Name)
@@ -204,6 +211,7 @@ func (r *reporter) readReports(ctx context.Context) error {
 			rep.written = old.written
 		}
 		have[o.Namespace] = rep
+		r.reports.stands(o)
 	}
 	r.reports.have, r.reports.reread = have, false
 	return nil

@@ -247,7 +247,9 @@ func (r *reporter) otherAgain() time.Time {
 	return r.status.otherAt.Add(othersFor + time.Second)
 }
 
-func (r *reporter) publish(t v1alpha1.Through) { r.published.Store(&t) }
+func (r *reporter) publish(t v1alpha1.Through) {
+	r.published.Store(&published{t, r.status.object.Status.Seq})
+}
 
 // statusNow is what status is to say.
 func (r *reporter) statusNow() v1alpha1.ProxyStatus {

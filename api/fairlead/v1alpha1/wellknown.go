@@ -46,6 +46,9 @@ const (
 	AnnotationDrainTimeout = "fairlead.dev/drain-timeout"
 	// AnnotationThrough on a proxy's Lease repeats Proxy.status.through, as JSON, at each renewal.
 	AnnotationThrough = "fairlead.dev/through"
+	// AnnotationSeq beside it is the Proxy.status.seq that belongs to it: who hasn't seen that status knows nothing of
+	// its exceptions, and must not believe what the Lease repeats.
+	AnnotationSeq = "fairlead.dev/seq"
 	// AnnotationBoot on a proxy's Lease is the boot that renews it.
 	AnnotationBoot = "fairlead.dev/boot"
 	// AnnotationLoadBalancer on a tenant's Service names its LoadBalancer in the hub. It comes and goes with the finalizer.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -65,6 +66,8 @@ type Fleet struct {
 type leaseWord struct {
 	boot    string
 	through proof.Vector
+	// seq of the status that through belongs to.
+	seq int64
 }
 
 // New returns a Fleet that knows nothing.
@@ -137,6 +140,9 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 	switch word := f.leases[p.Name]; word.boot {
 	case "":
 	case p.Status.Boot:
+		if p.Status.Seq < word.seq {
+			break // what that status said of exceptions isn't known here yet
+		}
 		v.Through = v.Through.Max(word.through)
 	default:
 		// Another process renews the Lease than the one that reported. Either that one is gone, or this one: their
@@ -238,6 +244,14 @@ func (f *Fleet) SetLease(l *coordinationv1.Lease) {
 		} else {
 			word.through = proof.ParseThrough(t)
 		}
+	}
+	if s := l.Annotations[v1alpha1.AnnotationSeq]; s != "" {
+		seq, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			f.log.Warn("a proxy's lease names no readable seq", "proxy", l.Name, "err", err)
+			word.through = proof.Vector{}
+		}
+		word.seq = seq
 	}
 	before, known := f.leases[l.Name]
 	changed := !known || word != before || wasRenewed != f.liveness.Renewed(l.Name) || !wasLive

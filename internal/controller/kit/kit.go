@@ -33,10 +33,20 @@ var NamespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 // PatchStatus writes what differs between two states of an object's status. An
 // object that is gone is no error. It returns whether it wrote.
 func PatchStatus(ctx context.Context, c client.Client, old, next client.Object) (bool, error) {
+	return patchStatus(ctx, c, old, next, client.MergeFrom(old))
+}
+
+// PatchStatusAsRead is PatchStatus where the object is still what old says: else a part of this status
+// would stand beside a part of another, or on an object that was born under the same name since.
+func PatchStatusAsRead(ctx context.Context, c client.Client, old, next client.Object) (bool, error) {
+	return patchStatus(ctx, c, old, next, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+}
+
+func patchStatus(ctx context.Context, c client.Client, old, next client.Object, patch client.Patch) (bool, error) {
 	if equality.Semantic.DeepEqual(old, next) {
 		return false, nil
 	}
-	err := c.Status().Patch(ctx, next, client.MergeFrom(old), client.FieldOwner(FieldManager))
+	err := c.Status().Patch(ctx, next, patch, client.FieldOwner(FieldManager))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

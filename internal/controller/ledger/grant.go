@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
@@ -19,7 +18,7 @@ import (
 type Grant struct {
 	// Held are the entries that are granted and written, the primary family's first.
 	Held []ipam.Entry
-	// Version at which the newest of them was first seen.
+	// Version of the newest of them.
 	Version proof.Version
 	// Short says that a family is missing that it can't do without.
 	Short bool
@@ -36,16 +35,6 @@ func (g *Grant) Addresses() []string {
 		out = append(out, e.Address.String())
 	}
 	return out
-}
-
-// Ports are, as a word, the addresses with what the LoadBalancer has of them.
-func (g *Grant) Ports(r ipam.Ref) string {
-	var b strings.Builder
-	for _, e := range g.Held {
-		h, _ := e.Holder(r)
-		fmt.Fprint(&b, e.Address, h.Ports)
-	}
-	return b.String()
 }
 
 // attempts bounds how often one call decides anew because somebody else was first.

@@ -84,8 +84,7 @@ func (k *Keeper) owed(r ipam.Ref) []string {
 
 // record is an Address as last seen.
 type record struct {
-	object *v1alpha1.Address
-	// version at which its present content was first seen.
+	object  *v1alpha1.Address
 	version proof.Version
 }
 
@@ -275,8 +274,7 @@ func (k *Keeper) UsageOf(namespace string) ipam.Usage {
 
 // Address is an Address as last seen; nobody changes Object.
 type Address struct {
-	Object *v1alpha1.Address
-	// Version at which its present content was first seen.
+	Object  *v1alpha1.Address
 	Version proof.Version
 }
 

@@ -9,7 +9,6 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,17 +29,13 @@ func (k *Keeper) observe(a *v1alpha1.Address) {
 		k.Logger.Error("an address has a resource version that is no number", "address", a.Name, "err", err)
 		return
 	}
-	old := k.objects[a.Name]
-	next := &record{a, version}
-	if old != nil {
+	if old := k.objects[a.Name]; old != nil {
 		if seen, err := proof.ParseVersion(old.object.ResourceVersion); err == nil && version <= seen {
 			return
 		}
-		if old.object.UID == a.UID && equality.Semantic.DeepEqual(old.object.Spec, a.Spec) {
-			next.version = old.version
-		}
 	}
-	k.objects[a.Name] = next
+	// An Address has no status: if it says what it said before, it said something else in between.
+	k.objects[a.Name] = &record{a, version}
 	k.adopt(a)
 }
 

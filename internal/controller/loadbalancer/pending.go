@@ -13,7 +13,7 @@ import (
 type question struct {
 	uid        types.UID
 	generation int64
-	addresses  string // with the ports that it has on them
+	addresses  string // joined
 	pool       string // of proxies
 	need       proof.Vector
 	since      time.Time
@@ -38,13 +38,14 @@ func newPending() *pending {
 }
 
 // ask notes a question. Where the same was asked before, its need and its time stay: what
-// was resolved first is what is waited for.
+// was resolved first is what is waited for. But for the ledger: an Address may have got ports since, or gone and come back.
 func (p *pending) ask(r ipam.Ref, q question) question {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pool, ok := p.pools[r]; ok {
 		old := p.byPool[pool][r]
 		if old.uid == q.uid && old.generation == q.generation && old.addresses == q.addresses && old.pool == q.pool {
+			old.need.Addresses = max(old.need.Addresses, q.need.Addresses)
 			return old.question
 		}
 		p.drop(r)

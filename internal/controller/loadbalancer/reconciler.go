@@ -247,7 +247,7 @@ func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 	if in.tenant != nil {
 		need.Tenants = r.Versions.Of(in.tenant)
 	}
-	q := r.pending.ask(ref, question{l.UID, l.Generation, f.grant.Ports(ref), f.pool, need, r.Now()})
+	q := r.pending.ask(ref, question{l.UID, l.Generation, strings.Join(f.grant.Addresses(), ","), f.pool, need, r.Now()})
 	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, r.Fleet.Pool(f.pool))
 	r.pending.answered(ref, f.programmed)
 }
@@ -270,7 +270,7 @@ func (r *Reconciler) write(ctx context.Context, l *clusterv1.LoadBalancer, f fac
 	if len(f.grant.Held) > 0 && !equality.Semantic.DeepEqual(l.Status, next.Status) && r.way.Yields(ref) {
 		return nil // it wakes us
 	}
-	wrote, err := kit.PatchStatus(ctx, r.Client, l, next)
+	wrote, err := kit.PatchStatusAsRead(ctx, r.Client, l, next)
 	if err != nil {
 		return fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
 	}
