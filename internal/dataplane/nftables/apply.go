@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/lb"
 )
 
-// mostRefused bounds how many objects that the kernel refuses are told apart at one Apply.
+// mostRefused bounds how many objects that the kernel refuses are told apart at one Apply. Beyond, a tenant with one more
+// keeps all that it has as it is.
 const mostRefused = 50
 
 // Recover implements dataplane.Dataplane: it reads what a former process left in the kernel.
@@ -194,10 +196,11 @@ type departed struct {
 }
 
 // commitAll puts what is dirty in effect. What the kernel refuses stays as it is, and is named as a problem; the rest
-// goes through.
+// goes through. Where that is too much, all of the tenants that it belongs to stays.
 func (d *Dataplane) commitAll(next *lb.Program) (departed, error) {
 	reread := false
-	for range mostRefused {
+	blamed := map[lb.TenantID]bool{}
+	for n := range mostRefused + len(next.Tenants) + 1 {
 		if err := d.commitUnused(); err != nil {
 			d.log.Info("spreads could not be put in beforehand", "err", err) // They come with the rest, which says why.
 		}
@@ -225,8 +228,13 @@ func (d *Dataplane) commitAll(next *lb.Program) (departed, error) {
 			d.plan(&whole)
 			continue
 		}
-		if !d.blame(r) {
+		tenant, ok := d.blame(r.owner, refusalOf(r))
+		if !ok {
 			return departed{}, fmt.Errorf("changing table inet %s: %w", d.layout.table, err)
+		}
+		blamed[tenant] = true
+		if n >= mostRefused-1 {
+			d.blameAll(blamed, refusalOf(r))
 		}
 	}
 	return departed{}, fmt.Errorf("changing table inet %s: the kernel refuses more than %d objects", d.layout.table, mostRefused)
@@ -275,15 +283,18 @@ func (d *Dataplane) commitUnused() error {
 	return put()
 }
 
-// blame leaves what the kernel refuses as it is; false: it named nothing that could be left.
-func (d *Dataplane) blame(r *refused) bool {
-	message := fmt.Sprintf("the kernel of this host refuses it: %v; the operator of the proxies must look why", errors.Unwrap(r.err))
-	switch s, g := r.owner.socket, r.owner.spread; {
+func refusalOf(r *refused) string {
+	return fmt.Sprintf("the kernel of this host refuses it: %v; the operator of the proxies must look why", errors.Unwrap(r.err))
+}
+
+// blame leaves what the kernel refuses as it is, and says whose that was; false: it named nothing that could be left.
+func (d *Dataplane) blame(o owner, message string) (lb.TenantID, bool) {
+	switch s, g := o.socket, o.spread; {
 	case s != nil && s.want != nil:
 		id := s.want.id
 		d.unwant(s)
 		d.refuse(id, reasonPending, message)
-		return true
+		return id.Tenant, true
 	case g != nil && len(g.pools) > 0:
 		g.want = g.have
 		for o := range g.pools {
@@ -294,9 +305,29 @@ func (d *Dataplane) blame(r *refused) bool {
 				d.refuse(id, reasonPending, message)
 			}
 		}
-		return true
+		return g.key.Tenant, true
 	}
-	return false
+	return "", false
+}
+
+// blameAll leaves all that these tenants have as it is.
+func (d *Dataplane) blameAll(tenants map[lb.TenantID]bool, message string) {
+	for s := range d.dirty.spreads {
+		if len(s.pools) > 0 && tenants[s.key.Tenant] && !slices.Equal(s.want, s.have) {
+			d.blame(owner{spread: s}, message)
+		}
+	}
+	for s := range d.dirty.sockets {
+		if s.want != nil && tenants[s.want.id.Tenant] && !s.want.same(s.have) {
+			d.blame(owner{socket: s}, message)
+		}
+	}
+}
+
+// same says that the kernel has nothing to change from one to the other.
+func (r *route) same(have *route) bool {
+	return have != nil && r.hasMark == have.hasMark && r.mark == have.mark && r.hasPort == have.hasPort && r.port == have.port &&
+		r.limited == have.limited && r.comment == have.comment && slices.Equal(r.sources, have.sources)
 }
 
 // unwant has a socket served as it was.

@@ -152,6 +152,44 @@ func TestWhatTheKernelRefusesCostsNobodyElse(t *testing.T) {
 	}
 }
 
+// TestATenantWithMoreRefusalsThanAreToldApart costs itself what it wants, and nobody else: the table of this test has
+// room for two frontends with sources.
+func TestATenantWithMoreRefusalsThanAreToldApart(t *testing.T) {
+	w := newWorld(t)
+	w.serve(8080, 11)
+	p := func(mallorys int, at string) *lb.Program {
+		b := newProgram().group("acme", "nodes", member(11, false)).pool("acme", "web", "nodes", 8080).frontend("acme", "web", lb.TCP, at, "web").
+			group("mallory", "nodes", member(11, false)).pool("mallory", "web", "nodes", 8080)
+		for i := range mallorys {
+			b.frontend("mallory", "web", lb.TCP, netip.AddrPortFrom(netip.MustParseAddr("198.18.0.2"), uint16(1+i)).String(), "web", func(f *lb.Frontend) {
+				f.Sources = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+			})
+		}
+		return b.done()
+	}
+	w.apply(p(1, "198.18.0.1:80"))
+	listed := w.run(w.host, "nft", "list", "table", "inet", "fairlead")
+	listed = strings.Replace(listed, "set limited4 {\n", "set limited4 {\n\t\tsize 2\n", 1)
+	w.load("delete table inet fairlead\n" + listed)
+	w.restart()
+	o := w.apply(p(70, "198.18.0.1:81"))
+	if len(o.Refused) < 68 {
+		t.Errorf("%d are refused, want 68 at least", len(o.Refused))
+	}
+	for _, p := range o.Refused {
+		if p.Object.Namespace != "mallory" || p.Object.Port == 1 {
+			t.Errorf("refused: %+v", p)
+		}
+	}
+	w.mustDial("", "198.18.0.1:81")
+	w.mustDial("", "198.18.0.2:1")
+	if o := w.apply(p(2, "198.18.0.1:82")); len(o.Refused) > 0 {
+		t.Errorf("refused with room for all: %+v", o.Refused)
+	}
+	w.mustDial("", "198.18.0.1:82")
+	w.mustDial("", "198.18.0.2:2")
+}
+
 func TestImpossibleInputCostsNobodyElse(t *testing.T) {
 	w := newWorld(t)
 	w.serve(8080, 11)
