@@ -28,15 +28,19 @@ import (
 //	writes, listens here                until the last of its connections has ended,
 //	merges ◀──── open, again and again  and says here what is open
 //
-// If it breaks before `yours`, the running process goes on as if nothing had been.
+// If it breaks before `yours`, or isn't serving in handWithin, the running process goes on as if nothing had been.
 
 // handoverVersion changes when the two sides' words do.
 const handoverVersion = 2
 
 const (
-	// stepWithin bounds each step but the first Apply of the successor, which gets applyWithin.
-	stepWithin  = 10 * time.Second
-	applyWithin = time.Minute
+	// stepWithin bounds a step that nobody stands still for.
+	stepWithin = 10 * time.Second
+	// handWithin bounds how long the running process stands still, the successor's first Apply included. With the age
+	// that its Lease has by then it stays well below the time after which a proxy counts as silent.
+	handWithin = 15 * time.Second
+	// restFor is how long a process goes on after a successor failed before it stands still for another.
+	restFor = time.Second
 	// openEvery is how often what is open is counted.
 	openEvery = 200 * time.Millisecond
 	// lockWithin is how long the lock may take that another process is about to let go of.

@@ -487,6 +487,64 @@ func TestASuccessorThatFailsIsNotNoticed(t *testing.T) {
 	}
 }
 
+// A successor that hangs gives up, and lets nobody take the one that serves for silent.
+func TestASuccessorThatHangsIsNotNoticed(t *testing.T) {
+	s := newSite(t)
+	p := s.start(nil)
+	s.until("the first answer", func() bool { return s.answers() == nil })
+	s.writes(p)
+	var hung chan struct{}
+	q := s.start(func(o *Options) {
+		h := hanging{o.Dataplane.(*builtin.Dataplane), make(chan struct{})}
+		o.Dataplane, hung = h, h.until
+	})
+	defer close(hung)
+	var silent time.Duration
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for over, began := false, time.Now(); !over; {
+		select {
+		case err := <-q.ended:
+			over = true
+			if err == nil {
+				t.Error("it returned no error")
+			}
+			t.Log(err)
+		case <-tick.C:
+			silent = max(silent, s.hub.sinceRenewal())
+			if time.Since(began) > time.Minute {
+				t.Fatal("it goes on")
+			}
+		}
+	}
+	if silent > leaseFor-leaseEvery {
+		t.Errorf("the Lease was not renewed for %v", silent)
+	}
+	s.until("the Lease is renewed", func() bool { return s.hub.sinceRenewal() < leaseEvery })
+	if err := s.answers(); err != nil {
+		t.Error(err)
+	}
+	s.writes(s.start(nil))
+}
+
+// sinceRenewal is the age of the newest Lease.
+func (h *fakeHub) sinceRenewal() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Since(h.leases[Key{v1alpha1.SystemNamespace, "edge-1"}].Spec.RenewTime.Time)
+}
+
+// hanging is a data plane whose first Apply takes longer than anybody waits.
+type hanging struct {
+	*builtin.Dataplane
+	until chan struct{}
+}
+
+func (h hanging) Apply(context.Context, *lb.Program, lb.Changes) (o dataplane.Outcome, err error) {
+	<-h.until
+	return o, errors.New("it hung")
+}
+
 // A process that dies while it hands over takes nothing with it but what it had open.
 func TestAPredecessorThatDiesHalfWayIsReplaced(t *testing.T) {
 	s := newSite(t)

@@ -46,7 +46,7 @@ func (p *Proxy) meet(ctx context.Context, dp dataplane.Heritable) (*predecessor,
 }
 
 func (b *predecessor) inherit(p *Proxy) error {
-	b.conn.SetDeadline(time.Now().Add(stepWithin + applyWithin)) // it may be in an Apply, or hand over to another
+	b.conn.SetDeadline(time.Now().Add(stepWithin + 2*handWithin)) // it may be in an Apply, or hand over to another
 	if err := b.conn.Send(message{
 		Step: stepHello, Version: handoverVersion, Proxy: p.o.Name, Pool: p.o.Pool, Dataplane: p.o.Dataplane.Name(), Boot: p.boot,
 	}); err != nil {

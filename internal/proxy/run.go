@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -84,9 +85,14 @@ func (p *Proxy) Run(ctx context.Context) error {
 		err = p.reign(running, l, w, held, looped)
 	} else {
 		stop()
-		err = errors.Join(err, <-looped)
 		if before != nil {
 			before.conn.Close() // The process before this one goes on, and need not wait until this one has closed.
+		}
+		select {
+		case e := <-looped:
+			err = errors.Join(err, e)
+		case <-time.After(max(p.o.ShutdownTimeout, time.Second)):
+			return fmt.Errorf("%w; the data plane hangs", err) // Nor can it be closed.
 		}
 	}
 	stop()
@@ -112,6 +118,8 @@ func (p *Proxy) succeed(ctx context.Context, before *predecessor, l *loop) (*os.
 			}
 			select {
 			case <-l.first:
+			case <-time.After(handWithin):
+				return nil, fmt.Errorf("taking over: what the file has is not applied within %v", handWithin)
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
@@ -150,14 +158,21 @@ func (p *Proxy) reign(ctx context.Context, l *loop, w *writers, held *os.File, l
 	}
 	w.start(ctx)
 	next := p.awaitSuccessors()
+	var rested <-chan time.Time
 	for {
+		arrived := next.channel()
+		if rested != nil {
+			arrived = nil
+		}
 		select {
 		case err := <-looped:
 			w.stop()
 			unlock()
 			p.leave = next
 			return err
-		case c := <-next.channel():
+		case <-rested:
+			rested = nil
+		case c := <-arrived:
 			if err := p.greet(c); err != nil {
 				p.o.Logger.Warn("nobody takes over", "err", err)
 				c.Close()
@@ -175,6 +190,7 @@ func (p *Proxy) reign(ctx context.Context, l *loop, w *writers, held *os.File, l
 				c.Close()
 				w.start(ctx)
 				release()
+				rested = time.After(restFor)
 				continue
 			}
 			next.close()

@@ -84,14 +84,15 @@ func (p *Proxy) greet(c *wire.Conn) error {
 	return fmt.Errorf("a successor is refused: %s", because)
 }
 
-// handOver gives a successor everything, while loop and writers stand still. After an error they may go on as before.
+// handOver gives a successor everything, while loop and writers stand still: for handWithin at most. After an error they
+// may go on as before.
 func (p *Proxy) handOver(c *wire.Conn, dp dataplane.Heritable, l *loop, w *writers) error {
 	if !w.filed() {
 		c.Send(message{Step: stepRefused, Because: "its last-good file can't be written"})
 		return fmt.Errorf("handing over: what is served can't be filed")
 	}
 	listeners := dp.Listeners()
-	c.SetDeadline(time.Now().Add(stepWithin))
+	c.SetDeadline(time.Now().Add(handWithin))
 	if err := sendParts(c, stepListeners, listeners); err != nil {
 		return fmt.Errorf("handing over listeners: %w", err)
 	}
@@ -99,11 +100,9 @@ func (p *Proxy) handOver(c *wire.Conn, dp dataplane.Heritable, l *loop, w *write
 	if err := c.Send(message{Step: stepHanded, Serves: serves, Unhealthy: unhealthy(l.verdicts())}); err != nil {
 		return fmt.Errorf("handing over listeners: %w", err)
 	}
-	c.SetDeadline(time.Now().Add(applyWithin))
 	if _, err := expect(c, stepReady); err != nil {
 		return fmt.Errorf("waiting for the successor: %w", err)
 	}
-	c.SetDeadline(time.Now().Add(stepWithin))
 	flows := dp.Suspend()
 	err := sendParts(c, stepFlows, flows)
 	if err == nil {
