@@ -184,3 +184,12 @@ func TestAFrontendThatMovesToOtherTargetsLosesTheFormerInTime(t *testing.T) {
 	w.eventually("its connection is cut", func() bool { return s.echo() != nil })
 	w.mustDial("", vip)
 }
+
+// TestCloseDoesNotWaitForAMassDrain: each connection that ends costs a request to the kernel.
+func TestCloseDoesNotWaitForAMassDrain(t *testing.T) {
+	w := newWorld(t)
+	w.dp.Close(w.ctx)
+	if n := w.dp.EndAfterClose(1000); n > 0 {
+		t.Errorf("%d connections are ended after Close", n)
+	}
+}

@@ -26,6 +26,8 @@ const (
 	probeAgain = 600 * time.Millisecond
 	// forgetCut is how long a connection that was cut is remembered, so that both ends learn of it.
 	forgetCut = 5 * time.Second
+	// actFor bounds how long a sweep ends connections, one request each; what is left waits for the next.
+	actFor = time.Second
 )
 
 // cutFlow is a connection that was cut.
@@ -74,6 +76,8 @@ func (d *Dataplane) watch() {
 			pause = min(pause*2, sweepSeldom)
 		}
 		switch {
+		case found.short:
+			next = ended.Add(settle)
 		case found.active:
 			next = ended.Add(max(pause, rest*took))
 		case found.lingers:
@@ -119,6 +123,8 @@ func worked() time.Duration {
 type found struct {
 	// active: somebody waits for connections to end. lingers: a mark waits to be free.
 	active, lingers, changed bool
+	// short: there was more to end than there was time for.
+	short bool
 	// due is when the next connection is to be cut.
 	due time.Time
 }
@@ -302,10 +308,15 @@ func (s *sweep) bound(f *flow, since time.Time, drain time.Duration) {
 	s.cut = append(s.cut, f.keep())
 }
 
-// act ends what was found to be over.
+// act ends what was found to be over, for as long as it may.
 func (s *sweep) act() {
+	end := time.Now().Add(actFor)
 	for i := range s.cut {
 		f := &s.cut[i]
+		if s.over(end) {
+			s.cut = s.cut[:i]
+			break
+		}
 		if f.protocol != unix.IPPROTO_TCP {
 			s.forget = append(s.forget, *f)
 			continue
@@ -318,11 +329,26 @@ func (s *sweep) act() {
 		s.d.probes.probe(f.back, f.member)
 	}
 	for i := range s.forget {
+		if s.over(end) {
+			break
+		}
 		if err := s.forget[i].delete(s.d.flows); err != nil {
 			s.d.log.Warn("connection can't be forgotten", "client", s.forget[i].client.String(), "err", err)
 		}
 	}
-	s.forgetCut()
+	s.forgetCut(end)
+}
+
+// over says that no more is to be ended now: it took long, or the data plane closes. The rest is found again.
+func (s *sweep) over(end time.Time) bool {
+	select {
+	case <-s.d.done:
+		s.found.short = true
+	default:
+		s.found.short = s.found.short || time.Now().After(end)
+	}
+	s.partial = s.partial || s.found.short
+	return s.found.short
 }
 
 // end notes what was counted.
@@ -341,8 +367,8 @@ func (s *sweep) end() found {
 		d.letGoFound()
 	}
 	for f, n := range l.flushes {
-		if !s.flushes[f] {
-			continue // it came meanwhile
+		if !s.flushes[f] || s.partial {
+			continue // it came meanwhile, or not all were seen
 		}
 		if l.flushes[f] = n + 1; n+1 >= 2 {
 			delete(l.flushes, f)
@@ -403,7 +429,7 @@ func (s *sweep) countLeft() {
 }
 
 // forgetCut lets conntrack forget what was cut a while ago. Nobody but the watch knows of what was cut: it needs no lock.
-func (s *sweep) forgetCut() {
+func (s *sweep) forgetCut(end time.Time) {
 	l := &s.d.leaving
 	for _, f := range s.cut {
 		if f.protocol == unix.IPPROTO_TCP {
@@ -418,9 +444,13 @@ func (s *sweep) forgetCut() {
 			s.d.probes.probe(c.flow.back, c.flow.member)
 			c.again = true
 		}
-		if end := c.at.Add(forgetCut); end.After(s.now) {
+		if until := c.at.Add(forgetCut); until.After(s.now) {
 			kept = append(kept, c)
-			s.found.sooner(end)
+			s.found.sooner(until)
+			continue
+		}
+		if s.over(end) {
+			kept = append(kept, c)
 			continue
 		}
 		if err := c.flow.delete(s.d.flows); err != nil {
