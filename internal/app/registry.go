@@ -21,7 +21,7 @@ type DataplaneOptions struct {
 	Registerer prometheus.Registerer
 	// BindAs says at which addresses of this host others are served, as FROM=TO prefixes.
 	BindAs []string
-	// ConnectAttempts bounds how many members a connection is tried on.
+	// ConnectAttempts bounds how many members a connection is tried on; 0: the data plane's own bound.
 	ConnectAttempts int
 	// Suspect is told members that refuse connections. It does not block.
 	Suspect func(netip.Addr)
@@ -66,7 +66,10 @@ func newBuiltin(o DataplaneOptions) (dataplane.Dataplane, error) {
 
 func newNftables(o DataplaneOptions) (dataplane.Dataplane, error) {
 	if len(o.BindAs) > 0 {
-		return nil, errors.New("bind-as: not for a data plane that has no sockets")
+		return nil, errors.New("--bind-as: this data plane has no sockets to bind; leave it out, or use --dataplane builtin")
+	}
+	if o.ConnectAttempts != 0 {
+		return nil, errors.New("--connect-attempts: clients connect to members themselves; leave it out, or use --dataplane builtin")
 	}
 	return nftables.New(nftables.Options{Logger: o.Logger, Registerer: o.Registerer})
 }
