@@ -21,6 +21,14 @@ func TestBreaches(t *testing.T) {
 			pkg:  pkg{ImportPath: module + "/internal/proxy", Imports: []string{module + "/internal/dataplane", module + "/internal/dataplane/builtin"}},
 			want: []string{"internal/dataplane/builtin"},
 		},
+		"data planes know nothing of each other": {
+			pkg:  pkg{ImportPath: module + "/internal/dataplane/builtin", Imports: []string{module + "/internal/dataplane/hostaddr", module + "/internal/dataplane/nftables/nl"}},
+			want: []string{"internal/dataplane/nftables/nl"},
+		},
+		"what puts writes off knows nothing of ours": {
+			pkg:  pkg{ImportPath: module + "/internal/yield", Imports: []string{"k8s.io/client-go/util/workqueue", module + "/api/fairlead/v1alpha1"}},
+			want: []string{"api/fairlead/v1alpha1"},
+		},
 		"a folder with a longer name is another folder": {
 			pkg: pkg{ImportPath: module + "/internal/lbx", Imports: []string{"k8s.io/client-go/rest"}},
 		},
