@@ -28,7 +28,7 @@ type Dataplane struct {
 	buffers   sync.Pool
 	pipes     pipes
 	datagrams sync.Pool
-	// flows counts those of UDP, tenantFlows by lb.TenantID, in an *atomic.Int64 each.
+	// flows counts those of UDP, tenantFlows has them by lb.TenantID, in a *tenantFlows each.
 	flows       atomic.Int64
 	tenantFlows sync.Map
 	// fewFiles and failedAccept keep the log short.

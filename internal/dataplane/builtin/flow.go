@@ -185,7 +185,7 @@ func (d *Dataplane) answer(f *flow) {
 		f.cut()
 		f.in.ended()
 		d.flows.Add(-1)
-		d.flowsOf(f.front.id.Tenant).Add(-1)
+		d.flowsOf(f.front.id.Tenant).remove(f)
 		f.front.metrics.flows.Dec()
 		f.member.dismiss(&f.inMember)
 		f.front.dismiss(&f.inFront)

@@ -2,16 +2,12 @@ package builtin
 
 import (
 	"errors"
-	"math"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"fairlead.dev/fairlead/internal/lb"
 )
 
 const (
@@ -23,12 +19,6 @@ const (
 	datagramSize = 1 << 16
 	// receiveBuffer is asked of the kernel for each UDP socket that clients send to.
 	receiveBuffer = 4 << 20
-	// perListener: of all flows one listener may hold this part, so that a flood to one leaves room to the others.
-	perListener = 4
-	// perTenant: of all flows one tenant may hold this part, however many listeners it has.
-	perTenant = 2
-	// sampled flows are looked at to find an old one that makes room.
-	sampled = 8
 )
 
 // Why a datagram is dropped, as metrics have it, besides what turns away a TCP client.
@@ -290,47 +280,10 @@ func (d *Dataplane) start(f *flow) {
 	f.in.live++
 	f.in.mu.Unlock()
 	d.flows.Add(1)
-	d.flowsOf(f.front.id.Tenant).Add(1)
+	d.flowsOf(f.front.id.Tenant).add(f)
 	f.front.metrics.flows.Inc()
 	d.running.Add(1)
 	go d.answer(f)
-}
-
-// flowsOf counts those of a tenant.
-func (d *Dataplane) flowsOf(t lb.TenantID) *atomic.Int64 {
-	n, ok := d.tenantFlows.Load(t)
-	if !ok {
-		n, _ = d.tenantFlows.LoadOrStore(t, new(atomic.Int64))
-	}
-	return n.(*atomic.Int64)
-}
-
-// room makes room for one flow more, by ending one of the same socket that has been quiet for long, if need be.
-func (d *Dataplane) room(u *datagrams, t lb.TenantID) bool {
-	free := d.flows.Load() < int64(d.o.MaxFlows) && d.flowsOf(t).Load() < int64(max(d.o.MaxFlows/perTenant, 1))
-	u.mu.Lock()
-	n := len(u.flows)
-	if n < u.max && free {
-		u.mu.Unlock()
-		return true
-	}
-	var oldest *flow
-	since, left := int64(math.MaxInt64), sampled
-	for _, f := range u.flows { // in no order
-		if at := f.active.Load(); at < since {
-			oldest, since = f, at
-		}
-		if left--; left == 0 {
-			break
-		}
-	}
-	u.mu.Unlock()
-	if oldest == nil {
-		return false
-	}
-	oldest.cut()
-	d.metrics.evicted.Inc()
-	return true
 }
 
 // sender sends without waiting: a member that takes nothing must not hold up the others' datagrams.

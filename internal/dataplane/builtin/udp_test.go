@@ -392,6 +392,39 @@ func TestATenantsFloodsLeaveRoomToOthers(t *testing.T) {
 	}
 }
 
+// Two tenants fill everything together: a third one's first datagram takes the place of one of theirs.
+func TestFloodsOfTwoTenantsLeaveRoomToAThird(t *testing.T) {
+	s, _, _ := dns(t)
+	var flooded []service
+	for i := range 4 {
+		next := s
+		next.tenant, next.name, next.at = lb.TenantID(fmt.Sprintf("flood%d", i/2)), fmt.Sprintf("dns%d", i), at("127.0.0.1", freeUDPPort(t, "127.0.0.1"))
+		flooded = append(flooded, next)
+	}
+	other := s
+	other.tenant, other.name, other.at = "blue", "other", at("127.0.0.1", freeUDPPort(t, "127.0.0.1"))
+	p := start(t, Options{MaxFlows: 40})
+	p.apply(append(flooded, other)...)
+	flood := func() {
+		for range 12 {
+			for _, f := range flooded {
+				newAsker(t, f.at).mustHear(t)
+			}
+		}
+	}
+	flood()
+	quiet := newAsker(t, other.at)
+	name := quiet.mustHear(t)
+	until(t, "it is bounded", func() bool { return p.openFlows() <= 40 })
+	flood()
+	if got := quiet.mustHear(t); got != name {
+		t.Errorf("went to %s, then to %s", name, got)
+	}
+	if n := p.flowsOf("blue").n.Load(); n != 1 {
+		t.Errorf("%d flows of the third tenant, want the one that it began with", n)
+	}
+}
+
 func TestFlowsFromElsewhereAreNotServed(t *testing.T) {
 	s, _, _ := dns(t)
 	s.front.Sources = []netip.Prefix{netip.MustParsePrefix("127.0.7.0/24")}
