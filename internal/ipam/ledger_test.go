@@ -294,6 +294,35 @@ func TestAnotherWishMovesAnAddress(t *testing.T) {
 	}
 }
 
+func TestAPortThatATenantGaveUpComesOnceProxiesHaveAppliedThat(t *testing.T) {
+	p := pool(t, "public", 1, "192.0.2.0/32")
+	p.Share = ShareAny
+	wanted := netip.MustParseAddr("192.0.2.0")
+	settled := func(yes bool) func(Entry) bool { return func(Entry) bool { return yes } }
+	for name, before := range map[string]Phase{"held": Granted, "being released": Releasing} {
+		t.Run(name, func(t *testing.T) {
+			l := New()
+			l.SetPools([]Pool{p})
+			// Another tenant had port 443, and the entry says no more of that.
+			l.Set(Entry{
+				Name: "192.0.2.0", Address: wanted, Pool: "public", ProxyPool: "edge", Phase: before, Created: time.Unix(1, 0),
+				Holders: []Holder{{Ref{"a", "x"}, []Port{{"TCP", 80}}}},
+			})
+			n := needs("a", "x", 80, 443)
+			for _, yes := range []bool{false, true} {
+				d := l.Decide(n, settled(yes))
+				if len(d.Steps) != 1 {
+					t.Fatalf("settled %v: %+v", yes, d)
+				}
+				h, _ := d.Steps[0].Entry.Holder(n.Ref)
+				if want := map[bool]int{false: 1, true: 2}[yes]; len(h.Ports) != want {
+					t.Errorf("settled %v: it gets %v", yes, h.Ports)
+				}
+			}
+		})
+	}
+}
+
 func TestAHolderGetsThePortsThatNobodyElseHas(t *testing.T) {
 	for name, c := range map[string]struct {
 		quota  int

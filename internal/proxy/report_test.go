@@ -220,6 +220,25 @@ func TestOneNamespaceThatTakesNoReportHoldsUpNobody(t *testing.T) {
 	})
 }
 
+func TestAReportWhoseAnswerWasLostIsNamed(t *testing.T) {
+	s := newReports(Options{Name: "edge-1"}, "this")
+	of := func(boot, version string) *v1alpha1.ProxyReport {
+		return &v1alpha1.ProxyReport{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "edge-1", ResourceVersion: version}, Boot: boot}
+	}
+	s.stands(of("another", "7"))
+	if s.version != "" || s.unsaid {
+		t.Errorf("another boot's report counts: version %q", s.version)
+	}
+	s.stands(of("this", "8"))
+	if s.version != "8" || !s.unsaid {
+		t.Errorf("version %q, unsaid %v", s.version, s.unsaid)
+	}
+	s.believe("prod", heardOf(of("this", "9")))
+	if s.version != "9" {
+		t.Errorf("version %q after the watch told of it", s.version)
+	}
+}
+
 func TestANewBootDeletesReportsOfOlderOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := unstarted(t)

@@ -138,6 +138,27 @@ func TestLeaseRepeatsHowFarItsBootHasCome(t *testing.T) {
 	f.SetLease(leaseOf("c", `{"addresses":"99"}`, 3))
 	if p := one(t, f); p.Reported || p.Through.Addresses != 5 {
 		t.Errorf("another process renews: %+v", p)
+	} else if !p.Passing {
+		t.Error("nobody waits for a proxy whose process changed")
+	}
+}
+
+func TestALeaseIsBelievedWithTheStatusThatBelongsToIt(t *testing.T) {
+	f := newFleet(nil)
+	px := proxyAt("", "5")
+	px.Status.Seq = 3
+	f.SetProxy(px)
+	l := leaseOf("b", `{"addresses":"9"}`, 1)
+	l.Annotations[v1alpha1.AnnotationSeq] = "4"
+	f.SetLease(l)
+	if p := one(t, f); p.Through.Addresses != 5 {
+		t.Errorf("through %d, and the status that names its reports isn't here", p.Through.Addresses)
+	}
+	next := px.DeepCopy()
+	next.Status.Seq = 4
+	f.SetProxy(next)
+	if p := one(t, f); p.Through.Addresses != 9 {
+		t.Errorf("through %d with the status", p.Through.Addresses)
 	}
 }
 

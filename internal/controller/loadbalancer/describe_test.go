@@ -191,6 +191,13 @@ func TestPendingAsksTheFirstNeedAndWakesOnAnotherAnswer(t *testing.T) {
 	if got := p.ask(r, later); got.need.TargetGroups != 5 {
 		t.Errorf("needs %d: a TargetGroup's later change moved what is waited for", got.need.TargetGroups)
 	}
+	later.need.Addresses = 7
+	if got := p.ask(r, later); got.need.Addresses != 7 {
+		t.Errorf("needs %d: an Address changed since, and nobody waits for that", got.need.Addresses)
+	}
+	later.need.Addresses, q = 0, question{uid: "u2", generation: 1, addresses: "192.0.2.7", pool: "edge", need: q.need}
+	p.ask(r, q)
+	later.uid = "u2"
 	proxy := &proof.Proxy{Name: "edge-1", Pool: "edge", Live: true, Reported: true, Settled: true}
 	proxies := []*proof.Proxy{proxy}
 	p.answered(r, proof.JudgeProgrammed(r.Namespace, r.Name, q.need, proxies))
