@@ -114,8 +114,7 @@ func anyone(h *hub) {
 	pool.Spec.Share = v1alpha1.ShareAny
 	h.create(pool, h.newClass())
 	h.tenant()
-	other := *h
-	other.name += "-2"
+	other := &hub{t: h.t, control: h.control, api: h.api, name: h.name + "-2"}
 	other.tenant()
 	p := h.proxy("1")
 	p.catchUp()
@@ -129,14 +128,14 @@ func anyone(h *hub) {
 	first := h.waitFor(create(h, "first", tcp), "AddressGranted=True")
 	p.catchUp()
 	h.waitFor(first, "Programmed=True")
-	second := create(&other, "second", udp)
+	second := create(other, "second", udp)
 	p.catchUp()
 	other.waitFor(second, "AddressGranted=True")
 	p.catchUp()
 	other.waitFor(second, "Programmed=True")
 	h.hold("203.0.113.109", fmt.Sprintf("%s/first TCP/53, %s/second UDP/53", h.name, other.name))
 
-	clash := create(&other, "clash", tcp)
+	clash := create(other, "clash", tcp)
 	other.waitFor(clash, "AddressGranted=False/PortInUse")
 	if c := meta.FindStatusCondition(clash.Status.Conditions, "AddressGranted"); !strings.Contains(c.Message, "another tenant") || strings.Contains(c.Message, "first") {
 		h.t.Errorf("says %q", c.Message)
