@@ -50,6 +50,9 @@ func render(factories []Factory, all []flow, results map[string]map[string]resul
 				continue
 			}
 			note := fmt.Sprintf("`%s`: %s", f.Name, r.reason)
+			if f.Limits[fl.name] != "" {
+				note += unasked
+			}
 			i := indexOf(notes, note)
 			if i < 0 {
 				i, notes = len(notes), append(notes, note)
@@ -59,7 +62,7 @@ func render(factories []Factory, all []flow, results map[string]map[string]resul
 		b.WriteString("\n")
 	}
 	if len(notes) > 0 {
-		b.WriteString("\nWhy not, in the data planes' own words:\n\n")
+		b.WriteString("\nWhy not:\n\n")
 		for i, n := range notes {
 			fmt.Fprintf(&b, "%d. %s\n", i+1, n)
 		}
@@ -77,12 +80,15 @@ func indexOf(all []string, s string) int {
 	return -1
 }
 
+// unasked marks a limit that no data plane can report.
+const unasked = " (no field asks for this: nothing reports it)"
+
 const head = `# Data planes
 
 What carries the traffic is exchangeable: ` + "`fairlead proxy --dataplane NAME`" + `. Each line here is a flow of
-` + "`internal/dataplane/dataplanetest`" + `, run with real sockets through network namespaces; "yes" means that it passed. "no" has its reason below. What a LoadBalancer asks
+` + "`internal/dataplane/dataplanetest`" + `, run with real sockets through network namespaces; "yes" means that it passed. "no" has its reason below. What a field asks
 for and a data plane can't do, the data plane itself says: the port is refused, or served without that field, with reason NotSupported
-and at nobody else's cost; the suite checks that too. The page is written by the suite; don't edit it.
+and at nobody else's cost; the suite checks that too. What no field asks for nobody reports: choose a data plane by that. The page is written by the suite; don't edit it.
 
 `
 
@@ -90,8 +96,8 @@ const tail = `
 ## Adding another
 
 1. Make a folder in ` + "`internal/dataplane/`" + ` with a type that is a ` + "`dataplane.Dataplane`" + `; the interface's comments are the contract. It may
-   import the model (` + "`internal/lb`" + `), never Kubernetes. Let ` + "`Check`" + ` name what it can't do.
-2. Add it to the table in ` + "`internal/dataplane/dataplanetest/dataplanes_test.go`" + ` and run, as root,
+   import the model (` + "`internal/lb`" + `), never Kubernetes. Let ` + "`Check`" + ` name what a field asks for and it can't do.
+2. Add it to the table in ` + "`internal/dataplane/dataplanetest/dataplanes_test.go`" + `, with the limits that no field asks about, and run, as root,
    ` + "`go test ./internal/dataplane/dataplanetest -run Dataplanes/NAME`" + ` until it passes; ` + "`-run Dataplanes/NAME/FLOW`" + ` runs one flow.
 3. Add its line to ` + "`internal/app/registry.go`" + `.
 4. Rewrite this page: ` + "`go test ./internal/dataplane/dataplanetest -update`" + `.
