@@ -74,8 +74,8 @@ func TestAShortBurstIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.urgent(100, 500*time.Millisecond)
-		for _, k := range []string{"a", "b"} {
-			if !w.Yields(k) || !w.Yields(k) {
+		for _, k := range []string{"a", "b", "a", "b"} { // asked again, it still does
+			if !w.Yields(k) {
 				t.Errorf("%s does not yield", k)
 			}
 		}
