@@ -1,0 +1,139 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/agent/service"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// agent makes LoadBalancers from the Services of its user.
+type agent struct {
+	w         *World
+	namespace string
+	link      *link
+	cache     map[types.NamespacedName]*clusterv1.LoadBalancer
+	// services that the user wants, by name.
+	services map[string]clusterv1.LoadBalancerSpec
+}
+
+func newAgent(w *World, ns string) *agent {
+	a := &agent{w: w, namespace: ns, cache: map[types.NamespacedName]*clusterv1.LoadBalancer{}, services: map[string]clusterv1.LoadBalancerSpec{}}
+	a.link = newLink(w, a, loadBalancers)
+	return a
+}
+
+func (a *agent) listed(_ kind, all []client.Object, _ string) {
+	clear(a.cache)
+	for _, o := range all {
+		a.happened(loadBalancers, event{object: o})
+	}
+}
+
+func (a *agent) happened(_ kind, e event) {
+	switch {
+	case e.object.GetNamespace() != a.namespace:
+	case e.gone:
+		delete(a.cache, keyOf(e.object))
+	default:
+		a.cache[keyOf(e.object)] = e.object.(*clusterv1.LoadBalancer)
+	}
+}
+
+func (a *agent) bookmark(kind, string) {}
+
+// user changes what he wants.
+func (a *agent) user() {
+	name := fmt.Sprintf("svc-%d", a.w.n(services))
+	spec, there := a.services[name]
+	switch {
+	case there && a.w.n(3) > 0:
+		delete(a.services, name)
+		a.w.trace("user: no service %s/%s", a.namespace, name)
+	default:
+		spec = a.w.spec()
+		a.services[name] = spec
+		a.w.trace("user: service %s/%s wants %v", a.namespace, name, spec.Addresses)
+	}
+}
+
+func (w *World) spec() clusterv1.LoadBalancerSpec {
+	s := clusterv1.LoadBalancerSpec{
+		ClassName: className, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"targets": "nodes"}},
+		HealthCheck: &clusterv1.HealthCheck{Type: clusterv1.HealthCheckNone},
+	}
+	for _, p := range [][]int32{{80}, {81}, {80, 81}}[w.n(3)] {
+		s.Ports = append(s.Ports, clusterv1.Port{Name: fmt.Sprint("p", p), Protocol: clusterv1.ProtocolTCP, Port: p, TargetPort: 30000 + int32(w.n(3))})
+	}
+	if w.n(2) == 0 {
+		s.Addresses = []string{addressAt(w.n(poolSize)).String()}
+	}
+	return s
+}
+
+// step makes one LoadBalancer what it should be. False: nothing was to be done.
+func (a *agent) step() bool {
+	if a.link.pump(loadBalancers, 1+a.w.n(4)) {
+		return true
+	}
+	if a.link.cut || !a.link.synced() {
+		return false
+	}
+	for _, name := range sortedNames(a.services) {
+		key := types.NamespacedName{Namespace: a.namespace, Name: name}
+		have, spec := a.cache[key], a.services[name]
+		switch {
+		case have == nil:
+			_, err := a.link.create(&clusterv1.LoadBalancer{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: a.namespace, Name: name, Finalizers: []string{clusterv1.Finalizer},
+					Annotations: map[string]string{v1alpha1.AnnotationOrigin: name},
+				},
+				Spec: spec,
+			})
+			if err == nil || a.w.n(2) == 0 {
+				return true
+			}
+		case have.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(have.Spec, spec):
+			uid := have.UID
+			_, _ = a.link.request(func() (client.Object, error) {
+				o, err := a.w.server.get(loadBalancers, key)
+				if err != nil {
+					return nil, err
+				}
+				next := o.(*clusterv1.LoadBalancer).DeepCopy()
+				next.UID, next.Spec = uid, spec
+				return a.w.server.update(next)
+			})
+			return true
+		}
+	}
+	for _, key := range sortedKeys(a.cache) {
+		have := a.cache[key]
+		_, wanted := a.services[key.Name]
+		if wanted || have.DeletionTimestamp != nil || service.Orphan(service.Evidence{Made: true, Listed: true, Absent: !wanted}) != "" {
+			continue
+		}
+		uid := have.UID
+		_, _ = a.link.request(func() (client.Object, error) {
+			return nil, a.w.server.remove(loadBalancers, key, &metav1.Preconditions{UID: &uid})
+		})
+		return true
+	}
+	return false
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

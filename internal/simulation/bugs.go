@@ -1,0 +1,49 @@
+package simulation
+
+// Bug is something that the played part does wrong, on purpose.
+type Bug string
+
+const (
+	// None: all is done as it should be.
+	None Bug = ""
+
+	// SpeaksBeforeApply: a proxy says that it is through what it has yet to apply.
+	SpeaksBeforeApply Bug = "a proxy says that it is through what it has yet to apply"
+	// StatusFirst: a proxy writes its status before its reports.
+	StatusFirst Bug = "a proxy writes its status before its reports"
+	// OpenConnectionsForgotten: a proxy calls an address gone while connections are open.
+	OpenConnectionsForgotten Bug = "a proxy calls an address gone while connections are open"
+	// FileNotSynced: a proxy tells of a removal before its file is on disk.
+	FileNotSynced Bug = "a proxy tells of a removal before its file is on disk"
+	// VersionsRunAhead: a proxy takes an event for word of all that happened.
+	VersionsRunAhead Bug = "a proxy takes an event for word of all that happened"
+	// IncompleteView: a proxy serves what its first lists hold before all are there.
+	IncompleteView Bug = "a proxy serves by a view that isn't complete"
+	// LostIsWritten: a proxy takes a report for written whose answer is lost.
+	LostIsWritten Bug = "a proxy takes a report for written whose answer is lost"
+	// LostAnswerForgotten: a proxy doesn't name the version of a report whose answer was lost, and which it then read.
+	LostAnswerForgotten Bug = "a proxy doesn't say that a report stands whose answer was lost"
+	// LeaseWithoutSeq: a Lease repeats how far a proxy is without naming the status that belongs to it.
+	LeaseWithoutSeq Bug = "a Lease doesn't name the status that belongs to it"
+	// SameBoot: a proxy's processes all have the same boot.
+	SameBoot Bug = "all processes of a proxy have the same boot"
+
+	// NoVersionOnUpdate: Addresses are updated whatever their version.
+	NoVersionOnUpdate Bug = "Addresses are updated whatever their version"
+	// NoPreconditions: Addresses are deleted whatever their UID and version.
+	NoPreconditions Bug = "Addresses are deleted whatever their UID and version"
+	// ReportsNotAwaited: a manager believes a status before the reports that belong to it have arrived.
+	ReportsNotAwaited Bug = "a manager believes a status before the reports that belong to it"
+	// SilentByCache: a manager takes a proxy for silent by its cache.
+	SilentByCache Bug = "a manager takes a proxy for silent by its cache"
+	// ReadsTheCache: where a manager should ask the API server it asks its cache.
+	ReadsTheCache Bug = "a manager asks its cache instead of the API server"
+	// SettledAtOnce: a port of a shared address is granted before proxies have applied that it was given up.
+	SettledAtOnce Bug = "a port of a shared address is granted before proxies gave it up"
+	// SilentLetGo: a silent proxy counts as gone.
+	SilentLetGo Bug = "a silent proxy counts as gone"
+	// RenewedByList: a new manager takes a listed Lease for a renewed one.
+	RenewedByList Bug = "a new manager takes a listed Lease for a renewed one"
+	// ErrorsForgotten: what failed is not tried again.
+	ErrorsForgotten Bug = "what failed is not tried again"
+)

@@ -1,0 +1,265 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// cacheClient reads a manager's cache and writes to the API server.
+type cacheClient struct {
+	client.Client // what is not below is not used
+	m             *manager
+}
+
+// copyInto gives the caller an object of its own.
+func copyInto(to, from client.Object) error {
+	switch to := to.(type) {
+	case *clusterv1.LoadBalancer:
+		from.(*clusterv1.LoadBalancer).DeepCopyInto(to)
+	case *v1alpha1.LoadBalancerClass:
+		from.(*v1alpha1.LoadBalancerClass).DeepCopyInto(to)
+	case *v1alpha1.Address:
+		from.(*v1alpha1.Address).DeepCopyInto(to)
+	default:
+		return fmt.Errorf("simulation: nobody should read a %T", to)
+	}
+	return nil
+}
+
+// Get reads the cache. Namespaces and pools are there at all times.
+func (c *cacheClient) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	switch o := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		o.Name = key.Name
+		return nil
+	case *v1alpha1.AddressPool:
+		o.Name = key.Name
+		o.Spec.Quarantine = &metav1.Duration{Duration: c.m.w.quarantine}
+		if c.m.w.has(SilentLetGo) {
+			o.Spec.OnSilentProxy = "Release"
+		}
+		return nil
+	}
+	k := kindOf(obj)
+	have := c.m.cache[k][key]
+	if have == nil {
+		return apierrors.NewNotFound(k.resource(), key.Name)
+	}
+	return copyInto(obj, have)
+}
+
+// List lists the cache.
+func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	each := func(k kind, add func(client.Object)) {
+		for _, key := range sortedKeys(c.m.cache[k]) {
+			if o.Namespace == "" || key.Namespace == o.Namespace {
+				add(c.m.cache[k][key])
+			}
+		}
+	}
+	switch l := list.(type) {
+	case *clusterv1.LoadBalancerList:
+		each(loadBalancers, func(o client.Object) { l.Items = append(l.Items, *o.(*clusterv1.LoadBalancer)) })
+	case *v1alpha1.TargetGroupList:
+		each(targetGroups, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.TargetGroup)) })
+	case *v1alpha1.LoadBalancerClassList:
+		each(classes, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.LoadBalancerClass)) })
+	case *v1alpha1.TenantList: // there is none
+	default:
+		return fmt.Errorf("simulation: nobody should list %T", list)
+	}
+	return nil
+}
+
+// Create creates an Address.
+func (c *cacheClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	return c.answer(obj)(c.m.link.create(obj))
+}
+
+// Update updates an Address.
+func (c *cacheClient) Update(_ context.Context, obj client.Object, _ ...client.UpdateOption) error {
+	next := deepCopy(obj)
+	if c.m.w.has(NoVersionOnUpdate) {
+		next.SetResourceVersion("")
+	}
+	return c.answer(obj)(c.m.link.update(next))
+}
+
+// Delete deletes an Address.
+func (c *cacheClient) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	o.ApplyOptions(opts)
+	k, key, p := kindOf(obj), keyOf(obj), o.Preconditions
+	if c.m.w.has(NoPreconditions) {
+		p = nil
+	}
+	_, err := c.m.link.request(func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
+	return err
+}
+
+// answer puts what the API server answered into the caller's object.
+func (c *cacheClient) answer(to client.Object) func(client.Object, error) error {
+	return func(from client.Object, err error) error {
+		if err != nil {
+			return err
+		}
+		return copyInto(to, from)
+	}
+}
+
+// Patch takes a merge patch of anything but the status.
+func (c *cacheClient) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return c.patch(obj, patch)
+}
+
+// Status patches the status.
+func (c *cacheClient) Status() client.SubResourceWriter { return statusWriter{c: c} }
+
+type statusWriter struct {
+	client.SubResourceWriter
+	c *cacheClient
+}
+
+func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return s.c.patch(obj, patch)
+}
+
+// patch is of a LoadBalancer: nobody patches anything else.
+func (c *cacheClient) patch(obj client.Object, patch client.Patch) error {
+	data, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	key := keyOf(obj)
+	out, err := c.m.link.request(func() (client.Object, error) {
+		have, err := c.m.w.server.get(loadBalancers, key)
+		if err != nil {
+			return nil, err
+		}
+		next, err := merged(have, data)
+		if err != nil {
+			return nil, err
+		}
+		return c.m.w.server.update(next)
+	})
+	return c.answer(obj)(out, err)
+}
+
+// merged applies a merge patch. A version or UID in it is a precondition.
+func merged(have client.Object, patch []byte) (client.Object, error) {
+	whole, err := json.Marshal(have)
+	if err != nil {
+		return nil, err
+	}
+	var to, from map[string]any
+	if err := json.Unmarshal(whole, &to); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(patch, &from); err != nil {
+		return nil, err
+	}
+	merge(to, from)
+	if whole, err = json.Marshal(to); err != nil {
+		return nil, err
+	}
+	next := &clusterv1.LoadBalancer{}
+	return next, json.Unmarshal(whole, next)
+}
+
+func merge(to, from map[string]any) {
+	for k, v := range from {
+		inner, ok := v.(map[string]any)
+		switch {
+		case v == nil:
+			delete(to, k)
+		case ok:
+			if have, ok := to[k].(map[string]any); ok {
+				merge(have, inner)
+				continue
+			}
+			made := map[string]any{}
+			merge(made, inner)
+			to[k] = made
+		default:
+			to[k] = v
+		}
+	}
+}
+
+// liveReader reads from the API server itself.
+type liveReader struct {
+	client.Reader
+	m *manager
+}
+
+func (r *liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if r.m.w.has(ReadsTheCache) {
+		return (&cacheClient{m: r.m}).Get(ctx, key, obj)
+	}
+	o, err := r.m.link.get(kindOf(obj), key)
+	if err != nil {
+		return err
+	}
+	return copyInto(obj, o)
+}
+
+// queue is a controller's queue; the caller picks.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request] // what is not below is not used
+
+	mu  sync.Mutex
+	due map[reconcile.Request]time.Time
+}
+
+func newQueue() *queue { return &queue{due: map[reconcile.Request]time.Time{}} }
+
+func (q *queue) Add(r reconcile.Request) { q.AddAfter(r, 0) }
+
+func (q *queue) AddAfter(r reconcile.Request, d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := time.Now().Add(d)
+	if have, ok := q.due[r]; !ok || at.Before(have) {
+		q.due[r] = at
+	}
+}
+
+// pick takes one that is due.
+func (q *queue) pick(n func(int) int) (reconcile.Request, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var due []reconcile.Request
+	now := time.Now()
+	for r, at := range q.due {
+		if !at.After(now) {
+			due = append(due, r)
+		}
+	}
+	if len(due) == 0 {
+		return reconcile.Request{}, false
+	}
+	slices.SortFunc(due, func(a, b reconcile.Request) int { return compareKeys(a.NamespacedName, b.NamespacedName) })
+	r := due[n(len(due))]
+	delete(q.due, r)
+	return r, true
+}
+
+func sortedKeys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(m), compareKeys)
+}
