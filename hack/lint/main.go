@@ -40,6 +40,8 @@ var rules = []rule{
 		Why: "a data plane is a folder, which another one does not need"},
 	{Folder: "internal/dataplane/hostaddr", Never: []string{module + "/internal/dataplane/builtin", module + "/internal/dataplane/nftables"},
 		Why: "what data planes share knows none of them"},
+	{Folder: "internal/dataplane/nl", Only: []string{"golang.org/x/sys"},
+		Why: "what data planes share knows none of them"},
 	{Folder: "internal/health", Never: []string{"k8s.io", "sigs.k8s.io", module + "/api", module + "/internal/build"},
 		Why: "health checks see the model only"},
 	{Folder: "internal/resolve", Never: []string{"k8s.io", "sigs.k8s.io", module + "/api", module + "/internal/build"},

@@ -22,8 +22,8 @@ func TestBreaches(t *testing.T) {
 			want: []string{"internal/dataplane/builtin"},
 		},
 		"data planes know nothing of each other": {
-			pkg:  pkg{ImportPath: module + "/internal/dataplane/builtin", Imports: []string{module + "/internal/dataplane/hostaddr", module + "/internal/dataplane/nftables/nl"}},
-			want: []string{"internal/dataplane/nftables/nl"},
+			pkg:  pkg{ImportPath: module + "/internal/dataplane/builtin", Imports: []string{module + "/internal/dataplane/hostaddr", module + "/internal/dataplane/nftables/mark"}},
+			want: []string{"internal/dataplane/nftables/mark"},
 		},
 		"what puts writes off knows nothing of ours": {
 			pkg:  pkg{ImportPath: module + "/internal/yield", Imports: []string{"k8s.io/client-go/util/workqueue", module + "/api/fairlead/v1alpha1"}},

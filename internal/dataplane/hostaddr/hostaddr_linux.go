@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/vishvananda/netlink/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,31 +33,36 @@ func OwnerOf(name string) Owner {
 
 // List returns the addresses of this host's interfaces; true: of those that o put.
 func (o Owner) List() (map[netip.Addr]bool, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
-	req.AddData(nl.NewIfAddrmsg(unix.AF_UNSPEC))
-	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
+	c, err := nl.Dial(unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("listing addresses: %w", err)
+		return nil, err
 	}
-	out := make(map[netip.Addr]bool, len(messages))
-	for _, m := range messages {
-		attrs, err := nl.ParseRouteAttr(m[nl.DeserializeIfAddrmsg(m).Len():])
-		if err != nil {
-			return nil, fmt.Errorf("listing addresses: %w", err)
+	defer c.Close()
+	for range 5 { // It changes meanwhile.
+		var out map[netip.Addr]bool
+		if out, err = o.list(c); !errors.Is(err, nl.ErrInterrupted) {
+			return out, err
 		}
+	}
+	return nil, err
+}
+
+func (o Owner) list(c *nl.Conn) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	err := c.Dump(unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), nil, unix.SizeofIfAddrmsg, func(_ []byte, attrs nl.Attrs) error {
 		local, address := netip.Addr{}, netip.Addr{}
 		fairlead, owner := false, Owner(0)
-		for _, a := range attrs {
-			switch a.Attr.Type {
+		for t, v := range attrs.All() {
+			switch t {
 			case unix.IFA_LOCAL:
-				local, _ = netip.AddrFromSlice(a.Value)
+				local, _ = netip.AddrFromSlice(v)
 			case unix.IFA_ADDRESS:
-				address, _ = netip.AddrFromSlice(a.Value)
+				address, _ = netip.AddrFromSlice(v)
 			case ifaProto:
-				fairlead = len(a.Value) == 1 && a.Value[0] == protoFairlead
+				fairlead = len(v) == 1 && v[0] == protoFairlead
 			case ifaMetric:
-				if len(a.Value) == 4 {
-					owner = Owner(binary.NativeEndian.Uint32(a.Value))
+				if len(v) == 4 {
+					owner = Owner(binary.NativeEndian.Uint32(v))
 				}
 			}
 		}
@@ -65,6 +70,10 @@ func (o Owner) List() (map[netip.Addr]bool, error) {
 			address = local
 		}
 		out[address] = out[address] || fairlead && owner == o
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
 	return out, nil
 }
@@ -85,30 +94,30 @@ func (o Owner) Take(a netip.Addr) error {
 	return nil
 }
 
-func (o Owner) change(what, flags int, a netip.Addr) error {
-	family := unix.AF_INET
-	if !a.Is4() {
-		family = unix.AF_INET6
+func (o Owner) change(what, flags uint16, a netip.Addr) error {
+	c, err := nl.Dial(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
 	}
-	req := nl.NewNetlinkRequest(what, flags|unix.NLM_F_ACK)
-	head := nl.NewIfAddrmsg(family)
-	head.Prefixlen, head.Index = uint8(a.BitLen()), loopback
+	defer c.Close()
+	head := make([]byte, unix.SizeofIfAddrmsg) // family, prefix length, flags, scope, index of the interface
+	head[0], head[1] = unix.AF_INET, byte(a.BitLen())
 	if !a.Is4() {
-		head.IfAddrmsg.Flags = unix.IFA_F_NODAD // lo has no neighbours who could have it
+		head[0], head[2] = unix.AF_INET6, unix.IFA_F_NODAD // lo has no neighbours who could have it
 	}
-	req.AddData(head)
-	req.AddData(nl.NewRtAttr(unix.IFA_LOCAL, a.AsSlice()))
-	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, a.AsSlice()))
-	req.AddData(nl.NewRtAttr(ifaProto, []byte{protoFairlead}))
-	req.AddData(nl.NewRtAttr(int(ifaMetric), binary.NativeEndian.AppendUint32(nil, uint32(o))))
+	binary.NativeEndian.PutUint32(head[4:], loopback)
+	var attrs nl.Attrs
+	attrs.Bytes(unix.IFA_LOCAL, a.AsSlice())
+	attrs.Bytes(unix.IFA_ADDRESS, a.AsSlice())
+	attrs.U8(ifaProto, protoFairlead)
+	attrs.Bytes(ifaMetric, binary.NativeEndian.AppendUint32(nil, uint32(o)))
 	if !a.Is4() {
 		// Preferred never, valid for ever: this host must not speak from it by itself.
 		forever := make([]byte, 16)
 		binary.NativeEndian.PutUint32(forever[4:], 1<<32-1)
-		req.AddData(nl.NewRtAttr(unix.IFA_CACHEINFO, forever))
+		attrs.Bytes(unix.IFA_CACHEINFO, forever)
 	}
-	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
-	return err
+	return c.Do(what, flags, head, attrs)
 }
 
 // Forbidden says that this process lacks the right to change addresses.

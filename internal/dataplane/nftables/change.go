@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"golang.org/x/sys/unix"
 )
 

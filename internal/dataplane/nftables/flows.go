@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"fairlead.dev/fairlead/internal/lb"
 	"golang.org/x/sys/unix"
 )

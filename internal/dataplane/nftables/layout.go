@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"fairlead.dev/fairlead/internal/lb"
 	"golang.org/x/sys/unix"
 )

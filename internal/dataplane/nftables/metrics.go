@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"fairlead.dev/fairlead/internal/lb"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"fairlead.dev/fairlead/internal/dataplane"
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"fairlead.dev/fairlead/internal/lb"
 	"golang.org/x/sys/unix"
 )

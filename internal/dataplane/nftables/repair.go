@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"fairlead.dev/fairlead/internal/lb"
 	"golang.org/x/sys/unix"
 )

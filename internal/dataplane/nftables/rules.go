@@ -1,7 +1,7 @@
 package nftables
 
 import (
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )

@@ -30,15 +30,18 @@ func Dial(family int) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a netlink socket: %w", err)
 	}
-	c := &Conn{fd: fd, in: make([]byte, 256<<10)}
-	if err := c.prepare(); err != nil {
+	c := &Conn{fd: fd, in: make([]byte, 32<<10)}
+	if family == unix.NETLINK_NETFILTER {
+		c.in = make([]byte, 256<<10)
+	}
+	if err := c.prepare(family); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("preparing a netlink socket: %w", err)
 	}
 	return c, nil
 }
 
-func (c *Conn) prepare() error {
+func (c *Conn) prepare(family int) error {
 	if err := unix.Bind(c.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
@@ -47,15 +50,18 @@ func (c *Conn) prepare() error {
 			return err
 		}
 	}
+	t := unix.NsecToTimeval(patience.Nanoseconds())
+	if err := unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t); err != nil {
+		return err
+	}
+	if family != unix.NETLINK_NETFILTER {
+		return nil
+	}
 	// A batch is one message to the socket, however long; answers to it wait in the other buffer.
 	if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 256<<20); err != nil {
 		return fmt.Errorf("making room for large batches (this needs CAP_NET_ADMIN): %w", err)
 	}
-	if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20); err != nil {
-		return err
-	}
-	t := unix.NsecToTimeval(patience.Nanoseconds())
-	return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t)
+	return unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
 }
 
 // Close closes the socket.

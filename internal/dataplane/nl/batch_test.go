@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"fairlead.dev/fairlead/internal/dataplane/nftables/nl"
+	"fairlead.dev/fairlead/internal/dataplane/nl"
 	"fairlead.dev/fairlead/internal/testkit/netns"
 	"golang.org/x/sys/unix"
 )

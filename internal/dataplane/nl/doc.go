@@ -1,4 +1,4 @@
-// Package nl speaks netlink as far as the data plane nftables needs it: one
+// Package nl speaks netlink as far as data planes need it: one
 // connection that stays open, requests and dumps, and nfnetlink batches, which
 // the kernel takes as a whole or not at all.
 //
