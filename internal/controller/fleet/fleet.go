@@ -150,8 +150,13 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 		v.Passing, v.Reported = v.Reported, false
 	}
 	for namespace, r := range f.reports[p.Name] {
-		if r.Boot == p.Status.Boot {
+		switch {
+		case r.Boot == p.Status.Boot:
 			v.Reports[namespace] = r
+		case v.Reported:
+			// A boot that serves has replaced the reports of those before it. So this is of one after it, whose status
+			// isn't here yet, or of one before it, where it can't write.
+			v.Held = append(slices.Clip(v.Held), namespace)
 		}
 	}
 	return v

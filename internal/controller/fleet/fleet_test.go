@@ -143,6 +143,18 @@ func TestLeaseRepeatsHowFarItsBootHasCome(t *testing.T) {
 	}
 }
 
+func TestAReportOfAnotherBootLeavesItsNamespaceUnproven(t *testing.T) {
+	f := newFleet(nil)
+	store := reportStore{f}
+	f.SetProxy(proxyAt("", "5"))
+	if err := store.Add(reportAt("7", "after", "web")); err != nil {
+		t.Fatal(err)
+	}
+	if p := one(t, f); len(p.Reports) != 0 || len(p.Held) != 1 || p.Held[0] != "prod" {
+		t.Errorf("reports %v, held %v", p.Reports, p.Held)
+	}
+}
+
 func TestALeaseIsBelievedWithTheStatusThatBelongsToIt(t *testing.T) {
 	f := newFleet(nil)
 	px := proxyAt("", "5")
