@@ -31,10 +31,9 @@
 //
 // A proxy that joins, starts anew or comes back after a silence counts once the manager has heard of it.
 //
-// About one schedule in two thousand breaks the first rule still, for a moment: a manager that believes that it
-// leads, too, takes back a port by an old state of its LoadBalancer while the other judges (seed 12595); or
-// a proxy's new process deletes a report, and the manager hears of that before it hears of
-// the new process (seed 12536).
+// About one schedule in three thousand breaks the first rule still, for a moment (seeds 12595, 13812, 21535).
+// In 12595 two managers believe that they lead: one takes a port off an address by an old state of the
+// LoadBalancer while the other judges by an old state of the Address.
 //
 // A Bug makes the played part do something wrong; the tests plant each, and
 // the judge must find it.
