@@ -225,7 +225,8 @@ func (w *world) only(to netip.AddrPort, members ...int) {
 func (w *world) settles(to netip.AddrPort, members ...int) {
 	w.Helper()
 	var last error
-	if !wait(patience, func() bool {
+	// One try may last for patience itself, on a member that hangs.
+	if !wait(4*patience, func() bool {
 		got, err := w.trySpread(to, 30*len(members))
 		last = cmp.Or(err, among(got, members))
 		return last == nil
