@@ -1,11 +1,11 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
@@ -284,7 +284,7 @@ func (d *Dataplane) applyListeners(changes []lb.ListenerChange) (opened int) {
 func (d *Dataplane) outcome(c lb.Changes, opened int) dataplane.Outcome {
 	o := dataplane.Outcome{How: dataplane.None}
 	if !c.Empty() || opened > 0 {
-		o.How, o.Because = dataplane.Hot, because(c, opened)
+		o.How, o.Because = dataplane.Hot, cmp.Or(c.String(), fmt.Sprintf("%d listeners that could not be opened before", opened))
 	}
 	for _, p := range d.unbound {
 		if p.Reason != "" {
@@ -293,23 +293,4 @@ func (d *Dataplane) outcome(c lb.Changes, opened int) dataplane.Outcome {
 	}
 	slices.SortFunc(o.Refused, lb.Problem.Compare)
 	return o
-}
-
-func because(c lb.Changes, opened int) string {
-	var words []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{
-		{len(c.Listeners), "listeners"}, {len(c.Frontends), "frontends"}, {len(c.Pools), "pools"},
-		{len(c.Groups), "groups"}, {len(c.Health), "verdicts"},
-	} {
-		if part.n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
-	if len(words) == 0 {
-		words = append(words, fmt.Sprintf("%d listeners that could not be opened before", opened))
-	}
-	return strings.Join(words, ", ")
 }

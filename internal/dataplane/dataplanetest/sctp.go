@@ -24,7 +24,7 @@ func sctpFlows() []flow {
 			defer client.Close()
 			got := make([]byte, 1500)
 			w.until("the member hears of an association", func() bool {
-				_, err := client.Write(sctpInit(40000, vip(1, 3868).Port()))
+				_, err := client.Write(SCTPInit(40000, vip(1, 3868).Port()))
 				w.must(err)
 				member.SetReadDeadline(time.Now().Add(time.Second))
 				n, _, err := member.ReadFrom(got)
@@ -39,8 +39,8 @@ func signalling(members ...lb.Member) service {
 	return service{name: "signalling", at: vip(1, 3868), protocol: lb.SCTP, port: echoPort, members: members}
 }
 
-// sctpInit is a packet that begins an association: kernels without SCTP have no sockets for it.
-func sctpInit(from, to uint16) []byte {
+// SCTPInit is an SCTP packet with an INIT chunk, which begins an association: kernels without SCTP have no sockets for it.
+func SCTPInit(from, to uint16) []byte {
 	b := make([]byte, 32)
 	binary.BigEndian.PutUint16(b, from)
 	binary.BigEndian.PutUint16(b[2:], to)

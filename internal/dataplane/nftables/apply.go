@@ -1,11 +1,11 @@
 package nftables
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/dataplane"
@@ -172,7 +172,7 @@ func (d *Dataplane) Apply(ctx context.Context, next *lb.Program, changes lb.Chan
 	d.assign()
 	out := dataplane.Outcome{How: dataplane.None, Refused: d.problems()}
 	if !changes.Empty() || len(gone.routes)+len(gone.slots) > 0 || again > len(d.refused) {
-		out.How, out.Because = dataplane.Hot, because(&changes)
+		out.How, out.Because = dataplane.Hot, cmp.Or(changes.String(), "what ran was not what was wanted")
 	}
 	return out, nil
 }
@@ -404,25 +404,6 @@ func (d *Dataplane) committed() departed {
 	d.dirty = newDirty()
 	d.missing, d.replace = false, false
 	return gone
-}
-
-func because(c *lb.Changes) string {
-	var words []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{
-		{len(c.Listeners), "listeners"}, {len(c.Frontends), "frontends"}, {len(c.Pools), "pools"},
-		{len(c.Groups), "groups"}, {len(c.Health), "verdicts"},
-	} {
-		if part.n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
-	if len(words) == 0 {
-		return "what ran was not what was wanted"
-	}
-	return strings.Join(words, ", ")
 }
 
 // checkHost looks whether packets go through this host, and how lost connections end. It changes nothing.

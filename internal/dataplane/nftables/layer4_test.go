@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/internal/dataplane/dataplanetest"
 	"fairlead.dev/fairlead/internal/lb"
 )
 
@@ -221,7 +222,7 @@ func TestSCTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Write(sctpInit(40000, 2900)); err != nil {
+	if _, err := c.Write(dataplanetest.SCTPInit(40000, 2900)); err != nil {
 		t.Fatal(err)
 	}
 	raw.SetReadDeadline(time.Now().Add(2 * time.Second))
