@@ -206,7 +206,7 @@ func (r *services) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	case !pending && l != nil && want.Same(l):
 		return 0, nil
 	}
-	r.way.Urgent()
+	r.way.Urgent(service.Key(s))
 	version, err := applyLoadBalancer(ctx, r.hub, key, want)
 	r.metrics.wrote(hubCluster, "loadbalancer", err)
 	if err != nil {

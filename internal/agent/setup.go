@@ -129,7 +129,10 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	}
 	// Nothing yields before the queue is there: yielding begins with the first work from it.
 	if err := c.Watch(source.Func(func(_ context.Context, q queue) error {
-		r.way = yield.New(func(key types.NamespacedName) { yield.Last(q, reconcile.Request{NamespacedName: key}) })
+		r.way = yield.New(
+			func(types.NamespacedName) string { return o.HubNamespace }, // all are one tenant's
+			func(key types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: key}) },
+		)
 		return nil
 	})); err != nil {
 		return fmt.Errorf("waking Services: %w", err)

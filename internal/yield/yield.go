@@ -1,6 +1,7 @@
 package yield
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -15,15 +16,22 @@ const (
 	look = 100 * time.Millisecond
 )
 
-// Way is where urgent writes go first. It is safe for concurrent use.
+// Way is where urgent writes go first. Keys of one lane, such as a tenant, yield to the urgent writes of that lane
+// only: nobody waits for others' bursts. It is safe for concurrent use.
 type Way[K comparable] struct {
+	lane func(K) string
 	wake func(K)
 
-	mu     sync.Mutex
-	recent [many]time.Time // the last urgent writes, a ring
+	mu    sync.Mutex
+	lanes map[string]*recent
+	held  map[K]hold
+	armed bool
+}
+
+// recent are the last urgent writes of a lane, a ring.
+type recent struct {
+	at     [many]time.Time
 	oldest int
-	held   map[K]hold
-	armed  bool
 }
 
 // hold is since when a key yields. One that was woken yields no more until the burst is over.
@@ -32,25 +40,35 @@ type hold struct {
 	woken bool
 }
 
-// New returns a Way. wake is told once of each key that yielded, when it need not any more.
-func New[K comparable](wake func(K)) *Way[K] {
-	return &Way[K]{wake: wake, held: map[K]hold{}}
+// New returns a Way. lane says to whose burst a key belongs; wake is told once of each key that yielded, when it need
+// not any more.
+func New[K comparable](lane func(K) string, wake func(K)) *Way[K] {
+	return &Way[K]{lane: lane, wake: wake, lanes: map[string]*recent{}, held: map[K]hold{}}
 }
 
-// Urgent notes a write that traffic waits for.
-func (w *Way[K]) Urgent() {
+// Urgent notes a write for k that traffic waits for.
+func (w *Way[K]) Urgent(k K) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.recent[w.oldest] = time.Now()
-	w.oldest = (w.oldest + 1) % many
+	now, lane := time.Now(), w.lane(k)
+	r := w.lanes[lane]
+	if r == nil {
+		maps.DeleteFunc(w.lanes, func(_ string, r *recent) bool { return now.Sub(r.newest()) >= window })
+		r = &recent{}
+		w.lanes[lane] = r
+	}
+	r.at[r.oldest] = now
+	r.oldest = (r.oldest + 1) % many
 }
+
+func (r *recent) newest() time.Time { return r.at[(r.oldest+many-1)%many] }
 
 // Yields says that what is to be written for k, and is not urgent, should not be written now. k is woken later.
 func (w *Way[K]) Yields(k K) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if !w.burst(now) {
+	if !w.burst(k, now) {
 		return false
 	}
 	h, ok := w.held[k]
@@ -61,8 +79,11 @@ func (w *Way[K]) Yields(k K) bool {
 	return !h.woken
 }
 
-// burst says whether there is one; w.mu is held.
-func (w *Way[K]) burst(now time.Time) bool { return now.Sub(w.recent[w.oldest]) < window }
+// burst says whether there is one in k's lane; w.mu is held.
+func (w *Way[K]) burst(k K, now time.Time) bool {
+	r := w.lanes[w.lane(k)]
+	return r != nil && now.Sub(r.at[r.oldest]) < window
+}
 
 // arm has held looked at soon; w.mu is held.
 func (w *Way[K]) arm() {
@@ -77,8 +98,8 @@ func (w *Way[K]) look() {
 	var woken []K
 	w.mu.Lock()
 	now := time.Now()
-	burst := w.burst(now)
 	for k, h := range w.held {
+		burst := w.burst(k, now)
 		switch {
 		case h.woken && !burst:
 			delete(w.held, k)

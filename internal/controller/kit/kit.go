@@ -10,7 +10,6 @@ import (
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/proof"
-	"fairlead.dev/fairlead/internal/yield"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -170,14 +169,4 @@ func (q *Queue) AddAfter(namespace, name string, after time.Duration) {
 		return
 	}
 	queue.AddAfter(key, after)
-}
-
-// AddLast wakes a key behind all others.
-func (q *Queue) AddLast(namespace, name string) {
-	q.mu.Lock()
-	queue := q.queue
-	q.mu.Unlock()
-	if queue != nil {
-		yield.Last(queue, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
-	}
 }

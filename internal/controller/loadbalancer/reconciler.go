@@ -65,7 +65,10 @@ type Reconciler struct {
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
 	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
-	r.way = yield.New(func(ref ipam.Ref) { r.Queue.AddLast(ref.Namespace, ref.Name) })
+	r.way = yield.New(
+		func(ref ipam.Ref) string { return ref.Namespace },
+		func(ref ipam.Ref) { r.Queue.Add(ref.Namespace, ref.Name) },
+	)
 	o.Fleet.Subscribe(r.fleetChanged)
 	return r
 }
@@ -202,7 +205,7 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 	f.grant = grant
 	switch {
 	case grant.Fresh:
-		r.way.Urgent()
+		r.way.Urgent(ref)
 		r.Metrics.granted(r.Now().Sub(began))
 		r.Logger.Info("address granted", "loadbalancer", ref.String(), "addresses", grant.Addresses())
 	case len(grant.Held) == 0:
