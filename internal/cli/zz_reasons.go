@@ -33,8 +33,14 @@ func reasonText(reason string) string {
 		return "No address pool that the LoadBalancer may use has addresses of a family that it asks for; leave the family out, or have the hub's operator add a range of it."
 	case "Fenced":
 		return "Spec.fenced is set, so it serves nothing; take that out once the proxy may serve again."
+	case "HolderMissing":
+		return "An Address is granted to a LoadBalancer that the hub doesn't have; it is kept for a day. Create the LoadBalancer again, or set the Address's annotation fairlead.dev/held-until to an earlier time."
 	case "HubRefuses":
 		return "The hub doesn't let the agent write; the message says why."
+	case "HubReplaced":
+		return "Another hub answers at the hub's address; the proxy serves on what it had. Point it back, or install in this hub what the message names."
+	case "HubRestored":
+		return "The hub is an older copy of itself; the proxy serves on what it had. Nothing to do, unless the message names something that is missing."
 	case "HubUnreachable":
 		return "The agent can't write to the hub; ask the hub's operator. It goes on by itself."
 	case "InUse":

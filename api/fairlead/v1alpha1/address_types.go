@@ -103,6 +103,9 @@ type AddressPoolStatus struct {
 	Granted int64 `json:"granted"`
 	// +optional
 	Releasing int64 `json:"releasing"`
+	// Granted ones whose LoadBalancer the hub doesn't have; each is kept until its annotation fairlead.dev/held-until.
+	// +optional
+	Held int32 `json:"held,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map

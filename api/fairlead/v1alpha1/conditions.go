@@ -34,4 +34,11 @@ const (
 	ReasonOtherCluster = "OtherCluster"
 	// ReasonMembersUnhealthy: some serving targets fail their check; see to those that status.targets names, or mend the check.
 	ReasonMembersUnhealthy = "MembersUnhealthy"
+	// ReasonHubRestored: the hub is an older copy of itself; the proxy serves on what it had. Nothing to do, unless the message names something that is missing.
+	ReasonHubRestored = "HubRestored"
+	// ReasonHubReplaced: another hub answers at the hub's address; the proxy serves on what it had. Point it back, or install in this hub what the message names.
+	ReasonHubReplaced = "HubReplaced"
+	// ReasonHolderMissing: an Address is granted to a LoadBalancer that the hub doesn't have; it is kept for a day.
+	// Create the LoadBalancer again, or set the Address's annotation fairlead.dev/held-until to an earlier time.
+	ReasonHolderMissing = "HolderMissing"
 )

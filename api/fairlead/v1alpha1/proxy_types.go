@@ -93,6 +93,10 @@ type ProxyStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	HubUID string `json:"hubUID,omitempty"`
+	// The hub's epoch that this proxy adopted last; docs/decisions/0016 says what an epoch is.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Epoch int64 `json:"epoch,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Version string `json:"version,omitempty"`
@@ -233,6 +237,23 @@ type ReportedAddress struct {
 	OpenConnections int64 `json:"openConnections,omitempty"`
 }
 
+// ServedAddress is an address that a proxy whose hub changed goes on serving for
+// a LoadBalancer of this namespace, though the hub's ledger doesn't grant it to that.
+type ServedAddress struct {
+	// Name of the Address, whether there is one or not.
+	// +kubebuilder:validation:MaxLength=253
+	Address string `json:"address"`
+	// +kubebuilder:validation:MaxLength=63
+	LoadBalancer string `json:"loadBalancer"`
+	// Protocol/port, such as TCP/80.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:Pattern=`^(TCP|UDP|SCTP)/[0-9]{1,5}$`
+	// +kubebuilder:validation:items:MaxLength=10
+	// +listType=atomic
+	Ports []string `json:"ports,omitempty"`
+}
+
 // ProxyReport holds what a proxy can't or doesn't plainly do for one
 // namespace. Without exceptions it does not exist. It is named after its Proxy.
 //
@@ -267,6 +288,11 @@ type ProxyReport struct {
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=atomic
 	Addresses []ReportedAddress `json:"addresses,omitempty"`
+	// What is served here against the hub's ledger, while the hub is not the one that it was.
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	Serves []ServedAddress `json:"serves,omitempty"`
 	// There were more entries than fit: this report proves nothing.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`

@@ -96,6 +96,14 @@ type TenantStatus struct {
 	AgentVersion string `json:"agentVersion,omitempty"`
 	// +optional
 	Usage *TenantUsage `json:"usage,omitempty"`
+	// The hub's present epoch; it rises when proxies find that the hub is not the one that it was.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	HubEpoch int64 `json:"hubEpoch,omitempty"`
+	// The epoch in which this Tenant's agent has written all its objects again.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	AgentEpoch int64 `json:"agentEpoch,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map

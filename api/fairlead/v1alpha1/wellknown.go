@@ -57,6 +57,10 @@ const (
 	AnnotationVersion = "fairlead.dev/version"
 	// AnnotationClusterUID on an agent's Lease is the UID of its cluster's kube-system namespace.
 	AnnotationClusterUID = "fairlead.dev/cluster-uid"
+	// AnnotationEpoch on an agent's Lease is the hub's epoch in which it has written all its objects again.
+	AnnotationEpoch = "fairlead.dev/epoch"
+	// AnnotationHeldUntil on an Address whose holder is missing is when the Address is given up, in RFC 3339; an earlier time may be written.
+	AnnotationHeldUntil = "fairlead.dev/held-until"
 )
 
 // FinalizerInUse holds the deletion of a LoadBalancerClass or an AddressPool while something uses it.
