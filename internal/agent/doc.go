@@ -16,6 +16,7 @@
 //     them (internal/yield).
 //   - Nothing is written twice because a cache is a moment behind: memory knows what was
 //     written and not yet seen.
+//   - What concerns all Services, such as the Nodes' health, is told by one event, about the whole cluster.
 //   - An event follows a change of the condition fairlead.dev/Programmed, asynchronously, so that
 //     a restart repeats none.
 //

@@ -39,26 +39,47 @@ func newRecorder(tenant client.Client, instance string, log *slog.Logger, m *met
 	return &recorder{tenant: tenant, instance: instance, log: log, metrics: m, queue: make(chan *eventsv1.Event, eventQueue)}
 }
 
+// happening is what an event tells.
+type happening struct {
+	about v1.ObjectReference
+	// name of the event: what happens under one name is told once, by whatever agent.
+	name    string
+	warning bool
+	reason  string
+	note    string
+}
+
 // say queues the event that tells a verdict.
 func (r *recorder) say(s *v1.Service, v service.Verdict) {
-	kind := v1.EventTypeWarning
-	if v.Good() {
-		kind = v1.EventTypeNormal
+	h := happening{
+		about:   v1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID},
+		name:    fmt.Sprintf("%s.%x", s.Name, time.Now().UnixNano()),
+		warning: !v.Good(), reason: v.Reason, note: v.Message,
 	}
-	now := metav1.NowMicro()
+	if v.Reason == clusterv1.ReasonProgrammed && v.Message == "" {
+		h.note = "Served"
+	}
+	r.tell(h)
+}
+
+// tell queues an event.
+func (r *recorder) tell(h happening) {
 	e := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("%s.%x", s.Name, now.UnixNano())},
-		EventTime:           now,
+		ObjectMeta:          metav1.ObjectMeta{Namespace: h.about.Namespace, Name: h.name},
+		EventTime:           metav1.NowMicro(),
 		ReportingController: reporter,
 		ReportingInstance:   r.instance,
 		Action:              eventAction,
-		Reason:              v.Reason,
-		Type:                kind,
-		Note:                v.Message,
-		Regarding:           v1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID},
+		Reason:              h.reason,
+		Type:                v1.EventTypeNormal,
+		Note:                service.Cut(h.note),
+		Regarding:           h.about,
 	}
-	if v.Reason == clusterv1.ReasonProgrammed && v.Message == "" {
-		e.Note = "Served"
+	if e.Namespace == "" {
+		e.Namespace = metav1.NamespaceDefault
+	}
+	if h.warning {
+		e.Type = v1.EventTypeWarning
 	}
 	select {
 	case r.queue <- e:
@@ -113,5 +134,5 @@ func (r *recorder) write(ctx context.Context, e *eventsv1.Event) {
 
 func (r *recorder) drop(e *eventsv1.Event, err error) {
 	r.metrics.eventsDropped.Inc()
-	r.log.Warn("event not written", "namespace", e.Namespace, "service", e.Regarding.Name, "reason", e.Reason, "err", err)
+	r.log.Warn("event not written", "namespace", e.Namespace, "about", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason, "err", err)
 }

@@ -48,7 +48,6 @@ type services struct {
 	loadBalancers *memory[service.Wanted]
 	waiting       *since // for an address
 	failing       *since // to write to the hub
-	unwell        *since // in all its targets
 	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
 	way *yield.Way[types.NamespacedName]
 }
@@ -176,7 +175,6 @@ func soonest(a, b time.Duration) time.Duration {
 func (r *services) forget(key types.NamespacedName) {
 	r.waiting.ends(key)
 	r.failing.ends(key)
-	r.unwell.ends(key)
 }
 
 // className fills in the class where the Service names none: as it is, else the hub's default
@@ -225,10 +223,7 @@ func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	if l != nil || len(problems) > 0 {
 		ingress = service.Ingress(s, problems, l)
 	}
-	v, again, err := r.addUnwell(ctx, s, l, service.Judge(s, problems, l))
-	if err != nil {
-		return 0, err
-	}
+	v := service.Judge(s, problems, l)
 	if v == (service.Verdict{}) && len(ingress) == 0 {
 		if waits := r.waiting.holds(key); waits < tellAfter {
 			again = tellAfter - waits

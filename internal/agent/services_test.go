@@ -11,10 +11,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func class(name string) func(*v1.Service) {
@@ -206,29 +203,5 @@ func TestANameThatIsTakenInTheHubIsLeftAlone(t *testing.T) {
 	})
 	if l, err := w.loadBalancer(t.Context(), "web"); err != nil || l.DeletionTimestamp != nil || len(l.Annotations) > 0 {
 		t.Errorf("somebody's LoadBalancer was touched: %v, %+v", err, l)
-	}
-}
-
-// Served at an address where nobody answers: the Service says so once that has lasted, and says when it is over.
-func TestAServiceWithoutAHealthyTargetSaysSo(t *testing.T) {
-	w := newWorld(t)
-	w.addNode("n1", "10.0.0.1")
-	w.group("nodes-0", "n1/10.0.0.1/Serving")
-	s := w.create("web")
-	w.says("web", clusterv1.ReasonProgrammed)
-	health := func(members, targets string) {
-		g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.hubNamespace, Name: "nodes-0"}}
-		w.must(w.hub.api.Status().Patch(t.Context(), g, client.RawPatch(types.MergePatchType, []byte(`{"status":{"members":"`+members+`","targets":`+targets+`}}`))))
-	}
-	health("0/1", `[{"name":"n1","uid":"x","state":"unhealthy","message":"connection refused"}]`)
-	if note := w.says("web", v1alpha1.ReasonMembersUnhealthy); !strings.Contains(note, "no target passes its health check (n1: connection refused)") {
-		t.Errorf("the event says %q", note)
-	}
-	w.stop()
-	w.start() // repeats nothing
-	health("1/1", `[]`)
-	w.says("web", clusterv1.ReasonProgrammed)
-	if got := w.events(t.Context(), s); len(got) != 3 {
-		t.Errorf("%d events: %+v", len(got), got)
 	}
 }

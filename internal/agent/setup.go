@@ -113,6 +113,9 @@ func Setup(mgr manager.Manager, o Options) error {
 	if err := setupNodes(mgr, hub, o, m); err != nil {
 		return err
 	}
+	if err := setupWellness(mgr, hub, o, events); err != nil {
+		return err
+	}
 	return setupServices(mgr, hub, o, m, d, events)
 }
 
@@ -121,7 +124,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
-		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(), unwell: newSince(),
+		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(),
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
@@ -142,9 +145,6 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	}
 	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
 		return fmt.Errorf("watching LoadBalancers: %w", err)
-	}
-	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, handler.TypedEnqueueRequestsFromMapFunc(r.usersOf), turns)); err != nil {
-		return fmt.Errorf("watching the health of TargetGroups: %w", err)
 	}
 	return nil
 }
@@ -210,6 +210,19 @@ func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics)
 	})
 	if err := c.Watch(start); err != nil {
 		return fmt.Errorf("starting with Nodes: %w", err)
+	}
+	return nil
+}
+
+func setupWellness(mgr manager.Manager, hub cluster.Cluster, o Options, events *recorder) error {
+	r := &wellness{hub: hub.GetClient(), namespace: o.HubNamespace, events: events}
+	c, err := newController("wellness", mgr, newRetrying(r, "health of nodes", o.Logger), 1)
+	if err != nil {
+		return err
+	}
+	one := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *v1alpha1.TargetGroup) []reconcile.Request { return []reconcile.Request{nodesKey} })
+	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, one, turns)); err != nil {
+		return fmt.Errorf("watching the health of TargetGroups: %w", err)
 	}
 	return nil
 }

@@ -43,11 +43,16 @@ func (v Verdict) Good() bool {
 // maxMessage bounds an event's note.
 const maxMessage = 1024
 
-func verdict(status metav1.ConditionStatus, reason, message string) Verdict {
+// Cut shortens a message to what an event takes.
+func Cut(message string) string {
 	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
+		return strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
-	return Verdict{Status: status, Reason: reason, Message: message}
+	return message
+}
+
+func verdict(status metav1.ConditionStatus, reason, message string) Verdict {
+	return Verdict{Status: status, Reason: reason, Message: Cut(message)}
 }
 
 // Judge says what became of a Service. Nothing that passes by itself is said: a proxy that
