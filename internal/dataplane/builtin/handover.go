@@ -3,6 +3,7 @@ package builtin
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -196,6 +197,9 @@ func (d *Dataplane) Inherit(parts []dataplane.Part) {
 			unix.Close(p.FD)
 			continue
 		}
+		if twice, ok := d.inherited[b]; ok {
+			unix.Close(twice)
+		}
 		d.inherited[b] = p.FD
 	}
 }
@@ -298,5 +302,10 @@ func filePacketConn(f *os.File) (*net.UDPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.(*net.UDPConn), nil
+	u, ok := c.(*net.UDPConn)
+	if !ok {
+		c.Close()
+		return nil, fmt.Errorf("the inherited socket is one of %s, not of UDP", c.LocalAddr().Network())
+	}
+	return u, nil
 }
