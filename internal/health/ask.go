@@ -91,8 +91,8 @@ func askHTTP(conn io.ReadWriter, host string, c lb.Check) error {
 	}
 	version, rest, _ := strings.Cut(string(line), " ")
 	code, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	status, err := strconv.Atoi(code)
-	if err != nil || !strings.HasPrefix(version, "HTTP/") {
+	status, err := strconv.ParseUint(code, 10, 31)
+	if err != nil || len(code) != 3 || !strings.HasPrefix(version, "HTTP/") {
 		return errors.New("the answer is not HTTP")
 	}
 	if status >= 200 && status <= 399 || alive(c.Alive, code) {
