@@ -49,7 +49,7 @@ func say(p *lb.Program) said {
 }
 
 // mustBeSound fails unless p keeps what the model promises.
-func mustBeSound(t *rapid.T, p *lb.Program) {
+func mustBeSound(t rapid.TB, p *lb.Program) {
 	frontends := 0
 	for id, s := range p.Tenants {
 		if len(s.Frontends)+len(s.Problems)+len(s.Refused) == 0 {
@@ -120,7 +120,7 @@ func mustBeSound(t *rapid.T, p *lb.Program) {
 }
 
 // mustRestrict fails unless the sources are of the frontend's family, masked, sorted and apart.
-func mustRestrict(t *rapid.T, f *lb.Frontend) {
+func mustRestrict(t rapid.TB, f *lb.Frontend) {
 	for i, p := range f.Sources {
 		if p != p.Masked() || familyOf(p.Addr()) != familyOf(f.ID.Address) || p.Bits() == 0 {
 			t.Fatalf("sources of %v: %v", f.ID, f.Sources)
@@ -163,57 +163,57 @@ func TestPermutedInputGivesTheSameProgram(t *testing.T) {
 	})
 }
 
-func TestBuildingStepByStepEqualsBuildingWhole(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		opts := Options{ProxyPool: "edge", Check: drawCheck(t)}
-		b := New(opts)
-		h := drawHub(t, 0)
-		for _, o := range h {
+func TestBuildingStepByStepEqualsBuildingWhole(t *testing.T) { rapid.Check(t, stepByStep) }
+
+func stepByStep(t *rapid.T) {
+	opts := Options{ProxyPool: "edge", Check: drawCheck(t)}
+	b := New(opts)
+	h := drawHub(t, 0)
+	for _, o := range h {
+		b.Set(o)
+	}
+	last := b.Program()
+	var names map[string][]netip.Addr
+	for range rapid.IntRange(0, 40).Draw(t, "steps") {
+		o := drawObject(t)
+		switch n := rapid.IntRange(0, 10).Draw(t, "step"); {
+		case n == 10:
+			names = drawNames(t)
+			b.SetNames(names)
+		case n < 7:
+			h[keyOf(o)] = o
 			b.Set(o)
+		case n < 9:
+			delete(h, keyOf(o))
+			b.Delete(o)
+		default: // what was built so far is what is served
+			opts.LastGood = b.Program()
+			b.SetLastGood(opts.LastGood)
+			last = opts.LastGood
 		}
-		last := b.Program()
-		var names map[string][]netip.Addr
-		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			o := drawObject(t)
-			switch n := rapid.IntRange(0, 10).Draw(t, "step"); {
-			case n == 10:
-				names = drawNames(t)
-				b.SetNames(names)
-			case n < 7:
-				h[keyOf(o)] = o
-				b.Set(o)
-			case n < 9:
-				delete(h, keyOf(o))
-				b.Delete(o)
-			default: // what was built so far is what is served
-				opts.LastGood = b.Program()
-				b.SetLastGood(opts.LastGood)
-				last = opts.LastGood
-			}
-			if !rapid.Bool().Draw(t, "build") {
-				continue
-			}
-			p := b.Program()
-			mustBeSound(t, p)
-			objects := h.objects(slices.Sorted(maps.Keys(h)))
-			objects.Names = names
-			whole := New(opts)
-			want := whole.fill(objects)
-			if x, y := b.Names(), whole.Names(); !maps.EqualFunc(x, y, slices.Equal[[]string]) {
-				t.Fatalf("step by step it wants the names %v, whole %v", x, y)
-			}
-			if x, y := say(p), say(want); !reflect.DeepEqual(x, y) {
-				t.Fatalf("step by step %+v\nwhole        %+v", x, y)
-			}
-			if c := lb.Diff(last, p); p != last && c.Empty() && reflect.DeepEqual(say(last), say(p)) {
-				t.Fatal("another Program that says the same")
-			}
-			if b.Program() != p {
-				t.Fatal("nothing changed, and another Program")
-			}
-			last = p
+		if !rapid.Bool().Draw(t, "build") {
+			continue
 		}
-	})
+		p := b.Program()
+		mustBeSound(t, p)
+		objects := h.objects(slices.Sorted(maps.Keys(h)))
+		objects.Names = names
+		whole := New(opts)
+		want := whole.fill(objects)
+		if x, y := b.Names(), whole.Names(); !maps.EqualFunc(x, y, slices.Equal[[]string]) {
+			t.Fatalf("step by step it wants the names %v, whole %v", x, y)
+		}
+		if x, y := say(p), say(want); !reflect.DeepEqual(x, y) {
+			t.Fatalf("step by step %+v\nwhole        %+v", x, y)
+		}
+		if c := lb.Diff(last, p); p != last && c.Empty() && reflect.DeepEqual(say(last), say(p)) {
+			t.Fatal("another Program that says the same")
+		}
+		if b.Program() != p {
+			t.Fatal("nothing changed, and another Program")
+		}
+		last = p
+	}
 }
 
 // What does not change keeps its pointer: then Diff's cost is the change's.
