@@ -81,7 +81,7 @@ func TestScenarios(t *testing.T) {
 		"moved":      moved,
 		"held":       held,
 		"classless":  classless,
-		"orphaned":   orphaned,
+		"missing":    missing,
 		"restarted":  restarted,
 		"elected":    elected,
 		"suspended":  suspended,

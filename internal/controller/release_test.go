@@ -137,40 +137,6 @@ func (h *hub) younger(than *clusterv1.LoadBalancer, name string) *clusterv1.Load
 	return l
 }
 
-// orphaned: an Address whose LoadBalancer went without our finalizer is released all the same.
-func orphaned(h *hub) {
-	h.manager(app.LeaderElection{})
-	h.stage("192.0.2.56/30")
-	p := h.proxy("1")
-	p.catchUp()
-	l := h.loadBalancer("web", 80)
-	h.waitFor(l, "AddressGranted=True")
-	address := h.address(l)
-	h.change(l, func(o client.Object) { o.SetFinalizers([]string{"example.com/other"}) })
-	// Ours is put back as long as it lives.
-	wait(h, l, "our finalizer", func(l *clusterv1.LoadBalancer) error {
-		if len(l.Finalizers) != 2 {
-			return fmt.Errorf("finalizers %v", l.Finalizers)
-		}
-		return nil
-	})
-	h.delete(l)
-	wait(h, address, "Releasing", isReleasing)
-	h.change(l, func(o client.Object) { o.SetFinalizers(nil) })
-	h.gone(l)
-	p.catchUp()
-	h.gone(address)
-
-	// An Address without any trace of its LoadBalancer.
-	stray := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.59"}, Spec: v1alpha1.AddressSpec{
-		Address: "192.0.2.59", Pool: h.name, ProxyPool: h.name, Phase: v1alpha1.AddressGranted, Holders: []v1alpha1.Holder{{Namespace: h.name, Name: "ghost", Ports: []string{"TCP/80"}}},
-	}}
-	h.create(stray)
-	wait(h, stray, "Releasing", isReleasing)
-	p.catchUp()
-	h.gone(stray)
-}
-
 // quarantine: a proven address rests before anybody else has it.
 func quarantine(h *hub) {
 	h.manager(app.LeaderElection{})

@@ -83,7 +83,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	recorder := mgr.GetEventRecorder("fairlead-manager")
 	w.addresses = address.New(address.Options{
 		Logger: o.Logger.With("controller", "address"), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
-		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Now: time.Now,
+		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Events: addressEvents{recorder}, Now: time.Now,
 	})
 	w.loadBalancers = loadbalancer.New(loadbalancer.Options{
 		Logger: o.Logger.With("controller", LoadBalancers), Client: mgr.GetClient(), Keeper: w.keeper, Fleet: w.fleet, Versions: w.versions,
@@ -180,4 +180,13 @@ func (e poolEvents) Event(p *v1alpha1.AddressPool, kind, reason, message string)
 	p = p.DeepCopy()
 	p.ResourceVersion = ""
 	e.Eventf(p, nil, kind, reason, "Release", "%s", message)
+}
+
+type addressEvents struct{ events.EventRecorder }
+
+// Event writes one.
+func (e addressEvents) Event(a *v1alpha1.Address, kind, reason, message string) {
+	a = a.DeepCopy()
+	a.ResourceVersion = ""
+	e.Eventf(a, nil, kind, reason, "Hold", "%s", message)
 }

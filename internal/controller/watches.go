@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/class"
 	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/controller/tenant"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -120,13 +121,24 @@ func (w *wiring) addLoadBalancers() error {
 	if err != nil {
 		return err
 	}
-	if err := w.watches(addresses, watch{&v1alpha1.AddressPool{}, func(_ context.Context, o client.Object) []reconcile.Request {
-		var out []reconcile.Request
-		for _, a := range w.keeper.ReleasingInPool(o.GetName()) {
-			out = append(out, key("", a.Object.Name)) // its quarantine, or what it does about silent proxies
-		}
-		return out
-	}, content}); err != nil {
+	if err := w.watches(addresses,
+		watch{&v1alpha1.AddressPool{}, func(_ context.Context, o client.Object) []reconcile.Request {
+			return named(w.keeper.ReleasingInPool(o.GetName())) // its quarantine, or what it does about silent proxies
+		}, content},
+		// Nobody waits for the missing holders of who is done away with.
+		watch{&v1alpha1.Tenant{}, func(_ context.Context, o client.Object) []reconcile.Request {
+			if t, ok := o.(*v1alpha1.Tenant); ok && t.DeletionTimestamp != nil {
+				return named(w.keeper.HeldFor(t.NamespaceName()))
+			}
+			return nil
+		}, content},
+		watch{namespaces(), func(_ context.Context, o client.Object) []reconcile.Request {
+			if o.GetDeletionTimestamp() != nil {
+				return named(w.keeper.HeldFor(o.GetName()))
+			}
+			return nil
+		}, content},
+	); err != nil {
 		return err
 	}
 	return addresses.Watch(barrier{w.addresses.Queue, w.complete, func(context.Context) error {
@@ -135,6 +147,14 @@ func (w *wiring) addLoadBalancers() error {
 		}
 		return nil
 	}})
+}
+
+func named(addresses []ledger.Address) []reconcile.Request {
+	var out []reconcile.Request
+	for _, a := range addresses {
+		out = append(out, key("", a.Object.Name))
+	}
+	return out
 }
 
 func namespaces() client.Object {

@@ -8,14 +8,12 @@ import (
 	"sync"
 	"time"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +30,14 @@ type Options struct {
 	Fleet  *fleet.Fleet
 	// Wake reconciles a LoadBalancer.
 	Wake func(ipam.Ref)
-	Now  func() time.Time
+	// Events tells people about Addresses.
+	Events Recorder
+	Now    func() time.Time
+}
+
+// Recorder writes one event about an Address.
+type Recorder interface {
+	Event(a *v1alpha1.Address, kind, reason, message string)
 }
 
 // Reconciler reconciles Addresses.
@@ -73,38 +78,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	switch a.Object.Spec.Phase {
 	case v1alpha1.AddressGranted:
-		return reconcile.Result{}, r.orphans(ctx, a.Object)
+		return r.missing(ctx, a.Object)
 	case v1alpha1.AddressReleasing:
 		return r.release(ctx, a)
 	}
 	return reconcile.Result{}, nil
-}
-
-// orphans takes holders off whose LoadBalancer is gone: not only out of the cache's sight, the API server says so.
-func (r *Reconciler) orphans(ctx context.Context, a *v1alpha1.Address) error {
-	for _, h := range a.Spec.Holders {
-		key := types.NamespacedName{Namespace: h.Namespace, Name: h.Name}
-		l := &clusterv1.LoadBalancer{}
-		switch err := r.Client.Get(ctx, key, l); {
-		case err == nil:
-			continue
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading LoadBalancer %s: %w", key, err)
-		}
-		switch err := r.Reader.Get(ctx, key, l); {
-		case err == nil:
-			continue
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading LoadBalancer %s: %w", key, err)
-		}
-		r.Logger.Warn("an address's holder is gone without a word, it is released", "address", a.Name, "loadbalancer", key.String())
-		ref := ipam.Ref{Namespace: h.Namespace, Name: h.Name}
-		if err := r.Keeper.GiveUp(ctx, a.Name, ref); err != nil {
-			return err
-		}
-		r.Wake(ref) // should it be back by now
-	}
-	return nil
 }
 
 // release frees the Address if all proxies have let go of it and it has rested.

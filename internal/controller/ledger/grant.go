@@ -183,6 +183,9 @@ func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
 	case r != nil:
 		written = r.object.DeepCopy()
 		written.Spec = toSpec(e, written.Spec.ReleasingSince)
+		if e.Phase == ipam.Releasing {
+			unnote(written)
+		}
 		err = k.Client.Update(ctx, written)
 	case e.Phase == ipam.Granted:
 		written = &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: toSpec(e, nil)}

@@ -33,6 +33,11 @@ func (k *Keeper) observe(a *v1alpha1.Address) {
 		if seen, err := proof.ParseVersion(old.object.ResourceVersion); err == nil && version <= seen {
 			return
 		}
+		if IsHeld(old.object) != IsHeld(a) {
+			k.changed[a.Spec.Pool] = struct{}{}
+		}
+	} else if IsHeld(a) {
+		k.changed[a.Spec.Pool] = struct{}{}
 	}
 	// An Address has no status: if it says what it said before, it said something else in between.
 	k.objects[a.Name] = &record{a, version}

@@ -203,6 +203,11 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 		return err
 	}
 	f.grant = grant
+	for _, e := range grant.Held {
+		if a, ok := r.Keeper.Get(e.Name); ok && ledger.IsHeld(a.Object) {
+			r.Addresses.Add("", e.Name) // it was kept for this one, and need be no longer
+		}
+	}
 	switch {
 	case grant.Fresh:
 		r.way.Urgent(ref)

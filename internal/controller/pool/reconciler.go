@@ -115,13 +115,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := kit.Guard(ctx, r.Client, p, v1alpha1.FinalizerInUse); err != nil {
 		return reconcile.Result{}, err
 	}
-	blocked, err := r.blocked(ctx, p)
+	t, err := r.trouble(ctx, p)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	next := p.DeepCopy()
 	next.Status.Free, next.Status.Granted, next.Status.Releasing = counts.Free, counts.Granted, counts.Releasing
-	for _, c := range []metav1.Condition{ready(p, counts), degraded(p, blocked)} {
+	next.Status.Held = int32(len(t.held))
+	for _, c := range []metav1.Condition{ready(p, counts), degraded(p, t)} {
 		meta.SetStatusCondition(&next.Status.Conditions, c)
 	}
 	kit.SayHeld(&next.Status.Conditions, p.Generation, held)
@@ -148,19 +149,6 @@ func ready(p *v1alpha1.AddressPool, counts ipam.Counts) metav1.Condition {
 		c.Message = fmt.Sprintf("Some of the ranges lie in the older pools %s as well, which keep them: mend one of the pools.", strings.Join(counts.Overlaps, ", "))
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonReady
-	}
-	return c
-}
-
-func degraded(p *v1alpha1.AddressPool, blocked []proof.Waiting) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonAsExpected, ObservedGeneration: p.Generation}
-	if len(blocked) > 0 {
-		var names []string
-		for _, w := range blocked {
-			names = append(names, w.Proxy)
-		}
-		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonReleaseBlocked
-		c.Message = fmt.Sprintf("Addresses can't be released because proxies are silent: %s. Bring each back, set spec.fenced on it if it can't serve any more, or delete its Proxy.", strings.Join(names, ", "))
 	}
 	return c
 }

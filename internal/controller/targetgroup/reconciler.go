@@ -1,7 +1,6 @@
 package targetgroup
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -70,7 +69,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// proxies are those of the pools of all classes whose LoadBalancers send to the group, sorted by name.
+// proxies are those that may have connections to the group's targets, sorted by name: those of the pools of all classes
+// whose LoadBalancers send to it, and, for connections that outlive their LoadBalancer, those of the pools of all
+// addresses that the namespace still holds, and those that say so.
 func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.Proxy, error) {
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(g.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -87,7 +88,6 @@ func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*p
 		}
 	}
 	pools := map[string]struct{}{}
-	var out []*proof.Proxy
 	for name := range classes {
 		class := &v1alpha1.LoadBalancerClass{}
 		if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
@@ -96,14 +96,49 @@ func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*p
 			}
 			continue
 		}
-		if class.Spec.Proxy == nil {
-			continue
-		}
-		if _, known := pools[class.Spec.Proxy.Pool]; !known {
+		if class.Spec.Proxy != nil {
 			pools[class.Spec.Proxy.Pool] = struct{}{}
-			out = append(out, r.Fleet.Pool(class.Spec.Proxy.Pool)...)
 		}
 	}
-	slices.SortFunc(out, func(a, b *proof.Proxy) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	if drains(g) {
+		if err := r.holding(ctx, g.Namespace, pools); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(r.Fleet.All(), func(p *proof.Proxy) bool {
+		_, asked := pools[p.Pool]
+		return !asked && !reportsDraining(p, g)
+	}), nil
+}
+
+// holding adds the pools of proxies of the addresses that a namespace holds, in whatever phase.
+func (r *Reconciler) holding(ctx context.Context, namespace string, pools map[string]struct{}) error {
+	list := &v1alpha1.AddressList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the addresses of namespace %s: %w", namespace, err)
+	}
+	for i := range list.Items {
+		a := &list.Items[i].Spec
+		if slices.ContainsFunc(a.Holders, func(h v1alpha1.Holder) bool { return h.Namespace == namespace }) {
+			pools[a.ProxyPool] = struct{}{}
+		}
+	}
+	return nil
+}
+
+func drains(g *v1alpha1.TargetGroup) bool {
+	for i := range g.Spec.Targets {
+		if g.Drains(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// reportsDraining says that a proxy names connections to a target of the group.
+func reportsDraining(p *proof.Proxy, g *v1alpha1.TargetGroup) bool {
+	r := p.Reports[g.Namespace]
+	return r != nil && slices.ContainsFunc(r.Members, func(m v1alpha1.ReportedMember) bool {
+		return m.GroupUID == string(g.UID) && m.State == v1alpha1.ReportedDraining
+	})
 }
