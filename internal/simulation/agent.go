@@ -19,26 +19,39 @@ type agent struct {
 	namespace string
 	link      *link
 	cache     map[types.NamespacedName]*clusterv1.LoadBalancer
+	groups    map[string]*v1alpha1.TargetGroup
 	// services that the user wants, by name.
 	services map[string]clusterv1.LoadBalancerSpec
+	// nodes are its targets, by name; made counts them.
+	nodes map[string]*node
+	made  int
 }
 
 func newAgent(w *World, ns string) *agent {
-	a := &agent{w: w, namespace: ns, cache: map[types.NamespacedName]*clusterv1.LoadBalancer{}, services: map[string]clusterv1.LoadBalancerSpec{}}
-	a.link = newLink(w, a, loadBalancers)
+	a := &agent{w: w, namespace: ns, cache: map[types.NamespacedName]*clusterv1.LoadBalancer{}, services: map[string]clusterv1.LoadBalancerSpec{}, nodes: map[string]*node{}, groups: map[string]*v1alpha1.TargetGroup{}}
+	a.link = newLink(w, a, loadBalancers, targetGroups)
+	a.addNode()
 	return a
 }
 
-func (a *agent) listed(_ kind, all []client.Object, _ string) {
-	clear(a.cache)
+func (a *agent) listed(k kind, all []client.Object, _ string) {
+	if k == loadBalancers {
+		clear(a.cache)
+	} else {
+		clear(a.groups)
+	}
 	for _, o := range all {
-		a.happened(loadBalancers, event{object: o})
+		a.happened(k, event{object: o})
 	}
 }
 
-func (a *agent) happened(_ kind, e event) {
+func (a *agent) happened(k kind, e event) {
 	switch {
 	case e.object.GetNamespace() != a.namespace:
+	case k == targetGroups && e.gone:
+		delete(a.groups, e.object.GetName())
+	case k == targetGroups:
+		a.groups[e.object.GetName()] = e.object.(*v1alpha1.TargetGroup)
 	case e.gone:
 		delete(a.cache, keyOf(e.object))
 	default:
@@ -50,6 +63,13 @@ func (a *agent) bookmark(kind, string) {}
 
 // user changes what he wants.
 func (a *agent) user() {
+	if a.w.n(4) == 0 {
+		a.administer()
+		return
+	}
+	if !a.w.server.stands(a.namespace) {
+		return
+	}
 	name := fmt.Sprintf("svc-%d", a.w.n(services))
 	spec, there := a.services[name]
 	switch {
@@ -79,11 +99,16 @@ func (w *World) spec() clusterv1.LoadBalancerSpec {
 
 // step makes one LoadBalancer what it should be. False: nothing was to be done.
 func (a *agent) step() bool {
-	if a.link.pump(loadBalancers, 1+a.w.n(4)) {
-		return true
+	for _, k := range a.link.kinds {
+		if a.link.pump(k, 1+a.w.n(4)) {
+			return true
+		}
 	}
-	if a.link.cut || !a.link.synced() {
+	if a.link.cut || !a.link.synced() || !a.w.server.stands(a.namespace) {
 		return false
+	}
+	if a.stepGroup() {
+		return true
 	}
 	for _, name := range sortedNames(a.services) {
 		key := types.NamespacedName{Namespace: a.namespace, Name: name}

@@ -23,6 +23,8 @@ const (
 	LostIsWritten Bug = "a proxy takes a report for written whose answer is lost"
 	// LostAnswerForgotten: a proxy doesn't name the version of a report whose answer was lost, and which it then read.
 	LostAnswerForgotten Bug = "a proxy doesn't say that a report stands whose answer was lost"
+	// HeldNotSaid: a proxy doesn't say which namespaces' reports it can't write.
+	HeldNotSaid Bug = "a proxy doesn't say which reports it can't write"
 	// LeaseWithoutSeq: a Lease repeats how far a proxy is without naming the status that belongs to it.
 	LeaseWithoutSeq Bug = "a Lease doesn't name the status that belongs to it"
 	// SameBoot: a proxy's processes all have the same boot.
@@ -44,6 +46,8 @@ const (
 	SilentLetGo Bug = "a silent proxy counts as gone"
 	// RenewedByList: a new manager takes a listed Lease for a renewed one.
 	RenewedByList Bug = "a new manager takes a listed Lease for a renewed one"
+	// OldLeaderWrites: a manager writes though it doesn't know any more that it leads.
+	OldLeaderWrites Bug = "a manager writes that doesn't know that it leads"
 	// ErrorsForgotten: what failed is not tried again.
 	ErrorsForgotten Bug = "what failed is not tried again"
 )

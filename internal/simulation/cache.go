@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,18 +35,19 @@ func copyInto(to, from client.Object) error {
 		from.(*v1alpha1.LoadBalancerClass).DeepCopyInto(to)
 	case *v1alpha1.Address:
 		from.(*v1alpha1.Address).DeepCopyInto(to)
+	case *v1alpha1.TargetGroup:
+		from.(*v1alpha1.TargetGroup).DeepCopyInto(to)
+	case *metav1.PartialObjectMetadata:
+		from.(*metav1.PartialObjectMetadata).DeepCopyInto(to)
 	default:
 		return fmt.Errorf("simulation: nobody should read a %T", to)
 	}
 	return nil
 }
 
-// Get reads the cache. Namespaces and pools are there at all times.
+// Get reads the cache. Pools are there at all times.
 func (c *cacheClient) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	switch o := obj.(type) {
-	case *metav1.PartialObjectMetadata:
-		o.Name = key.Name
-		return nil
 	case *v1alpha1.AddressPool:
 		o.Name = key.Name
 		o.Spec.Quarantine = &metav1.Duration{Duration: c.m.w.quarantine}
@@ -80,6 +82,8 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 		each(targetGroups, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.TargetGroup)) })
 	case *v1alpha1.LoadBalancerClassList:
 		each(classes, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.LoadBalancerClass)) })
+	case *v1alpha1.AddressList:
+		each(addresses, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.Address)) })
 	case *v1alpha1.TenantList: // there is none
 	default:
 		return fmt.Errorf("simulation: nobody should list %T", list)
@@ -87,9 +91,20 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 	return nil
 }
 
+var errNotElected = errors.New("this manager doesn't know that it leads")
+
+// request writes, while the manager knows that it leads.
+func (c *cacheClient) request(write func() (client.Object, error)) (client.Object, error) {
+	if !c.m.elected() && !c.m.w.has(OldLeaderWrites) {
+		return nil, errNotElected
+	}
+	return c.m.link.request(write)
+}
+
 // Create creates an Address.
 func (c *cacheClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
-	return c.answer(obj)(c.m.link.create(obj))
+	next := deepCopy(obj)
+	return c.answer(obj)(c.request(func() (client.Object, error) { return c.m.w.server.create(next) }))
 }
 
 // Update updates an Address.
@@ -98,7 +113,7 @@ func (c *cacheClient) Update(_ context.Context, obj client.Object, _ ...client.U
 	if c.m.w.has(NoVersionOnUpdate) {
 		next.SetResourceVersion("")
 	}
-	return c.answer(obj)(c.m.link.update(next))
+	return c.answer(obj)(c.request(func() (client.Object, error) { return c.m.w.server.update(next) }))
 }
 
 // Delete deletes an Address.
@@ -109,7 +124,7 @@ func (c *cacheClient) Delete(_ context.Context, obj client.Object, opts ...clien
 	if c.m.w.has(NoPreconditions) {
 		p = nil
 	}
-	_, err := c.m.link.request(func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
+	_, err := c.request(func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
 	return err
 }
 
@@ -140,15 +155,15 @@ func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.P
 	return s.c.patch(obj, patch)
 }
 
-// patch is of a LoadBalancer: nobody patches anything else.
+// patch is of a LoadBalancer or a TargetGroup: nobody patches anything else.
 func (c *cacheClient) patch(obj client.Object, patch client.Patch) error {
 	data, err := patch.Data(obj)
 	if err != nil {
 		return err
 	}
-	key := keyOf(obj)
-	out, err := c.m.link.request(func() (client.Object, error) {
-		have, err := c.m.w.server.get(loadBalancers, key)
+	k, key := kindOf(obj), keyOf(obj)
+	out, err := c.request(func() (client.Object, error) {
+		have, err := c.m.w.server.get(k, key)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +193,10 @@ func merged(have client.Object, patch []byte) (client.Object, error) {
 	if whole, err = json.Marshal(to); err != nil {
 		return nil, err
 	}
-	next := &clusterv1.LoadBalancer{}
+	var next client.Object = &clusterv1.LoadBalancer{}
+	if kindOf(have) == targetGroups {
+		next = &v1alpha1.TargetGroup{}
+	}
 	return next, json.Unmarshal(whole, next)
 }
 

@@ -40,7 +40,14 @@ func (w *World) observe(k kind, old, now client.Object) {
 		before, _ := old.(*clusterv1.LoadBalancer)
 		if programmed(l) && (before == nil || before.UID != l.UID || !programmed(before)) {
 			w.result.Programmed++
-			w.judgeProgrammed(l)
+			if w.server.stands(l.Namespace) { // Where nothing is taken any more, no exception can be named.
+				w.judgeProgrammed(l)
+			}
+		}
+	case targetGroups:
+		if g, ok := now.(*v1alpha1.TargetGroup); ok {
+			before, _ := old.(*v1alpha1.TargetGroup)
+			w.judgeDrained(before, g)
 		}
 	case addresses:
 		if now == nil {
@@ -133,7 +140,14 @@ func (w *World) judgeServed() {
 				}
 			}
 		}
-		for _, f := range sortedFrontends(h.plane.closing) {
+		for _, c := range h.plane.closing() {
+			f := c.frontend
+			if !w.server.stands(string(f.Tenant)) {
+				h.plane.untold[c] = true // There is no place for a word about it.
+			}
+			if h.plane.untold[c] {
+				continue
+			}
 			if w.server.objects[addresses][types.NamespacedName{Name: ipam.AddressName(f.Address)}] == nil {
 				w.broken("%s is free, and %s has open connections of %s/%s", f.Address, h.name, f.Tenant, f.LoadBalancer)
 			}
@@ -212,6 +226,14 @@ func (w *World) unfinished() string {
 		}
 	}
 	for _, a := range w.agents {
+		if !w.server.stands(a.namespace) {
+			return "namespace " + a.namespace + " doesn't end"
+		}
+		for _, name := range sortedNames(a.nodes) {
+			if n := a.nodes[name]; n.goes && live > 0 {
+				return fmt.Sprintf("node %s of %s isn't drained", n.uid, a.namespace)
+			}
+		}
 		for _, o := range w.server.list(loadBalancers) {
 			if _, wanted := a.services[o.GetName()]; o.GetNamespace() == a.namespace && !wanted {
 				return keyOf(o).String() + " isn't wanted, and is still there"
@@ -317,6 +339,8 @@ func (w *World) tell(k kind, old, now client.Object) {
 		w.trace("Proxy %s %s %s through %v reports %s fenced %v", o.Name, o.Status.Boot, o.Status.Phase, o.Status.Through, o.Status.Reports, o.Spec.Fenced != nil)
 	case *v1alpha1.ProxyReport:
 		w.trace("Report %s/%s %s refused %d addresses %v", o.Namespace, o.Name, o.Boot, len(o.Refused), o.Addresses)
+	case *v1alpha1.TargetGroup:
+		w.trace("TargetGroup %s %s %v: %v", keyOf(o), o.UID, o.Spec.Targets, o.Status.Targets)
 	case *coordinationv1.Lease:
 		w.trace("Lease %s %s %s", o.Name, o.Annotations[v1alpha1.AnnotationBoot], o.Annotations[v1alpha1.AnnotationThrough])
 	default:

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
+	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,8 +36,7 @@ type manager struct {
 	w    *World
 	name string
 	link *link
-	// leads: it believes that it does.
-	leads bool
+	candidate
 	// begun: all memory is complete, and workers run.
 	begun bool
 
@@ -51,8 +51,10 @@ type manager struct {
 	versions *kit.Versions
 	lbs      *loadbalancer.Reconciler
 	addrs    *address.Reconciler
+	groups   *targetgroup.Reconciler
 	lbQueue  *queue
 	adQueue  *queue
+	tgQueue  *queue
 }
 
 // heard is which proxies say that they serve, and the version of each one's Lease.
@@ -64,8 +66,9 @@ type heard struct {
 func (h heard) clone() heard { return heard{maps.Clone(h.serving), maps.Clone(h.leases)} }
 
 func newManager(w *World, name string) *manager {
-	m := &manager{heard: heard{map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue()}
-	m.link = newLink(w, m, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports, leases)
+	m := &manager{heard: heard{map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue()}
+	m.identity = w.identity(name)
+	m.link = newLink(w, m, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports, leases, namespaceKind)
 	for k := range m.cache {
 		m.cache[k] = map[types.NamespacedName]client.Object{}
 	}
@@ -83,6 +86,8 @@ func newManager(w *World, name string) *manager {
 	m.lbs = loadbalancer.New(loadbalancer.Options{
 		Logger: quiet, Client: cached, Keeper: m.keeper, Fleet: m.fleet, Versions: m.versions, Addresses: m.addrs.Queue, Now: time.Now,
 	})
+	m.groups = &targetgroup.Reconciler{Client: cached, Fleet: m.fleet, Versions: m.versions, Queue: &kit.Queue{}, Now: time.Now}
+	m.fleet.Subscribe(m.groups.FleetChanged)
 	return m
 }
 
@@ -193,6 +198,9 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 			m.lbQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.TargetGroup, *v1alpha1.LoadBalancerClass:
 			m.versions.Of(o)
+			if k == targetGroups {
+				m.tgQueue.AddAfter(reconcile.Request{NamespacedName: key}, targetgroup.Pause)
+			}
 			if first {
 				return
 			}
@@ -208,6 +216,9 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 			m.fleet.SetProxy(m.heardOf(o))
 			m.heard.serving[o.Name] = o.Status.Phase == v1alpha1.ProxyServing
 		case *coordinationv1.Lease:
+			if o.Name == electionLease {
+				return
+			}
 			m.heard.leases[o.Name] = versionOf(o)
 			if first && !m.w.has(RenewedByList) {
 				m.fleet.ListLease(o)
@@ -265,6 +276,7 @@ func (m *manager) begin() {
 	ctx := context.Background()
 	_ = m.lbs.Queue.Start(ctx, m.lbQueue)
 	_ = m.addrs.Queue.Start(ctx, m.adQueue)
+	_ = m.groups.Queue.Start(ctx, m.tgQueue)
 	_ = m.lbs.Prime(ctx)
 	for _, key := range sortedKeys(m.cache[loadBalancers]) {
 		m.lbQueue.Add(reconcile.Request{NamespacedName: key})

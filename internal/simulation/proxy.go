@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proxy"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,70 +28,10 @@ const (
 	patience = 500 * time.Millisecond
 	// emptyFor is how long a report that had proof in it stays, empty.
 	emptyFor = 10 * time.Second
+	// absentFor is how long a namespace that takes nothing is left alone, heldFor how long one whose report can't be written.
+	absentFor = 30 * time.Second
+	heldFor   = 500 * time.Millisecond
 )
-
-// plane is what a host serves: it may outlive the process, and is judged by.
-type plane struct {
-	program *lb.Program
-	refused []lb.Problem
-	// flows are the open connections, by frontend; closing are those of frontends that are no more.
-	flows, closing map[lb.FrontendID]int64
-	// served are the generations of LoadBalancers that program was built from, by namespace/name.
-	served map[types.NamespacedName]generation
-}
-
-type generation struct {
-	uid types.UID
-	n   int64
-}
-
-func emptyPlane() *plane {
-	return &plane{program: &lb.Program{}, flows: map[lb.FrontendID]int64{}, closing: map[lb.FrontendID]int64{}, served: map[types.NamespacedName]generation{}}
-}
-
-// has says that the plane has a socket for the frontend.
-func (p *plane) has(f lb.FrontendID) bool {
-	for _, l := range p.program.Listeners {
-		if slices.Contains(l.Frontends, f) {
-			return !p.refuses(f)
-		}
-	}
-	return false
-}
-
-func (p *plane) refuses(f lb.FrontendID) bool {
-	return slices.ContainsFunc(p.refused, func(r lb.Problem) bool {
-		return r.Object.Namespace == string(f.Tenant) && r.Object.Name == f.LoadBalancer && r.Object.Port == f.Port
-	})
-}
-
-// apply follows next; what closes has its connections run on.
-func (p *plane) apply(next *lb.Program, refuse map[uint16]bool) dataplane.Outcome {
-	p.program, p.refused = next, nil
-	for _, l := range next.Listeners {
-		for _, f := range l.Frontends {
-			if refuse[f.Port] {
-				p.refused = append(p.refused, lb.Problem{
-					Object: lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: string(f.Tenant), Name: f.LoadBalancer, Port: f.Port, Protocol: f.Protocol},
-					Reason: "PortTaken", Message: "another process has it", Effect: lb.Refused,
-				})
-			}
-		}
-	}
-	for f, n := range p.flows {
-		if !p.has(f) {
-			p.closing[f] += n
-			delete(p.flows, f)
-		}
-	}
-	for f, n := range p.closing {
-		if p.has(f) {
-			p.flows[f] += n
-			delete(p.closing, f)
-		}
-	}
-	return dataplane.Outcome{Refused: p.refused}
-}
 
 // file is the last-good file: what a new process serves while the hub is away.
 type file struct {
@@ -156,12 +97,14 @@ type host struct {
 	// known are its reports, as last read or written.
 	known     map[string]*v1alpha1.ProxyReport
 	writtenAt map[string]time.Time
-	reread    bool
-	version   int64 // of its newest report
-	published string
-	seq       int64 // of the status that published belongs to
-	lease     *coordinationv1.Lease
-	renewAt   time.Time
+	// absent are namespaces that take nothing any more, and held those whose report can't be written, until when that is left so.
+	absent, held map[string]time.Time
+	reread       bool
+	version      int64 // of its newest report
+	published    string
+	seq          int64 // of the status that published belongs to
+	lease        *coordinationv1.Lease
+	renewAt      time.Time
 }
 
 func newHost(w *World, i int) *host {
@@ -170,7 +113,7 @@ func newHost(w *World, i int) *host {
 
 func (h *host) start() {
 	h.on, h.up, h.made = true, true, true
-	h.link = newLink(h.w, h, loadBalancers, targetGroups, addresses, classes, tenants)
+	h.link = newLink(h.w, h, loadBalancers, targetGroups, addresses, classes, tenants, reports)
 	h.view = proxy.NewView(proxyPool, build.New(build.Options{ProxyPool: proxyPool}))
 	if !h.w.has(SameBoot) || h.boot == "" {
 		h.boot = fmt.Sprintf("%s-%d", h.name, h.w.n(1<<30))
@@ -180,6 +123,7 @@ func (h *host) start() {
 	h.object, h.wanted, h.applied, h.posted, h.told, h.now = nil, proxy.Wanted{}, nil, nil, nil, resting
 	h.known, h.writtenAt, h.reread, h.version, h.published, h.lease = nil, map[string]time.Time{}, true, 0, "{}", nil
 	h.seq = 0
+	h.absent, h.held = map[string]time.Time{}, map[string]time.Time{}
 	h.renewAt = time.Now()
 	h.generations = map[types.NamespacedName]generation{}
 	h.changed, h.unapplied, h.since = false, nil, h.w.server.version
@@ -203,6 +147,10 @@ var fromKind = map[kind]proxy.Resource{
 }
 
 func (h *host) listed(k kind, all []client.Object, version string) {
+	if k == reports {
+		h.reread = true
+		return
+	}
 	objects := make([]proxy.Object, 0, len(all))
 	for _, o := range all {
 		objects = append(objects, deepCopy(o))
@@ -211,6 +159,13 @@ func (h *host) listed(k kind, all []client.Object, version string) {
 }
 
 func (h *host) happened(k kind, e event) {
+	if k == reports {
+		// What others made of its reports.
+		if have := h.known[e.object.GetNamespace()]; e.object.GetName() == h.name && have != nil && e.version > versionOf(have) {
+			h.reread = true
+		}
+		return
+	}
 	if h.w.has(VersionsRunAhead) {
 		h.view.Inbox.Bookmark(fromKind[k], strconv.FormatInt(h.w.server.version, 10))
 	}
@@ -221,7 +176,11 @@ func (h *host) happened(k kind, e event) {
 	h.view.Inbox.Set(fromKind[k], deepCopy(e.object))
 }
 
-func (h *host) bookmark(k kind, version string) { h.view.Inbox.Bookmark(fromKind[k], version) }
+func (h *host) bookmark(k kind, version string) {
+	if k != reports {
+		h.view.Inbox.Bookmark(fromKind[k], version)
+	}
+}
 
 // turn is one of the loop: take in, build, apply, post.
 func (h *host) turn() bool {
@@ -301,7 +260,7 @@ func (h *host) observe() dataplane.Observation {
 	if h.w.has(OpenConnectionsForgotten) {
 		return dataplane.Observation{}
 	}
-	return dataplane.Observation{Closing: maps.Clone(h.plane.closing)}
+	return h.plane.observe()
 }
 
 // post gives the reporter something newer to speak of.
@@ -391,8 +350,10 @@ func (h *host) want() map[string]*v1alpha1.ProxyReport {
 func (h *host) differs(ns string, want *v1alpha1.ProxyReport) (write bool) {
 	have := h.known[ns]
 	switch {
+	case time.Now().Before(h.held[ns]):
+		return false
 	case have == nil:
-		return want != nil
+		return want != nil && !time.Now().Before(h.absent[ns])
 	case have.Boot != h.boot:
 		return true
 	case want == nil && emptyReport(have):
@@ -408,10 +369,23 @@ func emptyReport(r *v1alpha1.ProxyReport) bool {
 	return len(r.Refused)+len(r.Addresses)+len(r.Members)+len(r.ServedWithout) == 0
 }
 
+// provesGone says that a report has a word in it that somebody may act on by letting go.
+func provesGone(r *v1alpha1.ProxyReport) bool {
+	return slices.ContainsFunc(r.Members, func(m v1alpha1.ReportedMember) bool { return m.State == v1alpha1.ReportedGone }) ||
+		slices.ContainsFunc(r.Addresses, func(a v1alpha1.ReportedAddress) bool { return a.State == v1alpha1.ReportedGone })
+}
+
 // owes says that a report is due by the time alone.
 func (h *host) owes() bool {
 	if h.told == nil {
 		return false
+	}
+	for _, until := range []map[string]time.Time{h.absent, h.held} {
+		for _, at := range until {
+			if !time.Now().Before(at) {
+				return true
+			}
+		}
 	}
 	for ns, r := range h.known {
 		if emptyReport(r) && h.differs(ns, nil) && r.Boot == h.boot {
@@ -441,7 +415,13 @@ func (h *host) writeReports() bool {
 	want := h.want()
 	for _, ns := range namespaces {
 		next := want[ns]
+		if !time.Now().Before(h.absent[ns]) {
+			delete(h.absent, ns)
+		}
 		if !h.differs(ns, next) {
+			if !time.Now().Before(h.held[ns]) {
+				delete(h.held, ns)
+			}
 			continue
 		}
 		have := h.known[ns]
@@ -450,13 +430,14 @@ func (h *host) writeReports() bool {
 		switch {
 		case have == nil:
 			o, err = h.link.create(next)
-		case next == nil && (emptyReport(have) || have.Boot != h.boot || len(have.Addresses) == 0):
+		case next == nil && (emptyReport(have) || have.Boot != h.boot || !provesGone(have)):
 			uid := have.UID
 			_, err = h.link.request(func() (client.Object, error) {
 				return nil, h.w.server.remove(reports, keyOf(have), &metav1.Preconditions{UID: &uid})
 			})
 			if err == nil || apierrors.IsNotFound(err) {
 				delete(h.known, ns)
+				delete(h.held, ns)
 				continue
 			}
 		default:
@@ -467,7 +448,17 @@ func (h *host) writeReports() bool {
 			}
 			o, err = h.link.update(update)
 		}
-		if err != nil {
+		switch {
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), have == nil && apierrors.IsNotFound(err):
+			h.absent[ns] = time.Now().Add(absentFor)
+			delete(h.held, ns)
+			continue
+		case apierrors.IsForbidden(err):
+			if !h.w.has(HeldNotSaid) {
+				h.held[ns] = time.Now().Add(heldFor)
+			}
+			continue
+		case err != nil:
 			if h.w.has(LostIsWritten) && !apierrors.IsConflict(err) {
 				if next != nil {
 					h.known[ns] = next
@@ -477,6 +468,7 @@ func (h *host) writeReports() bool {
 			h.reread = true
 			return false
 		}
+		delete(h.held, ns)
 		h.known[ns], h.writtenAt[ns] = o.(*v1alpha1.ProxyReport), time.Now()
 		h.version = max(h.version, versionOf(o))
 	}
@@ -490,7 +482,7 @@ func (h *host) writeStatus() bool {
 		reported = strconv.FormatInt(h.version, 10)
 	}
 	next := v1alpha1.ProxyStatus{
-		Boot: h.boot, Seq: px.Status.Seq, Phase: v1alpha1.ProxyServing, Through: h.told.wanted.Versions.Through(), Reports: reported,
+		Boot: h.boot, Seq: px.Status.Seq, Phase: v1alpha1.ProxyServing, Through: h.told.wanted.Versions.Through(), Reports: reported, Held: sortedNames(h.held),
 		Frontends: int32(len(h.told.wanted.Program.Listeners)),
 	}
 	// Nothing but versions moved: the Lease repeats them.
@@ -573,41 +565,15 @@ func (h *host) renew() bool {
 
 // traffic opens or ends a connection.
 func (h *host) traffic() {
-	if !h.on {
-		return
-	}
-	if ids := sortedFrontends(h.plane.closing); len(ids) > 0 && h.w.n(2) == 0 {
-		f := ids[h.w.n(len(ids))]
-		if h.plane.closing[f]--; h.plane.closing[f] <= 0 {
-			delete(h.plane.closing, f)
-			h.dirty = true
-		}
-		return
-	}
-	var ids []lb.FrontendID
-	for _, l := range h.plane.program.Listeners {
-		for _, f := range l.Frontends {
-			if !h.plane.refuses(f) {
-				ids = append(ids, f)
-			}
-		}
-	}
-	if len(ids) > 0 {
-		f := ids[h.w.n(len(ids))]
-		h.plane.flows[f] = max(0, h.plane.flows[f]+int64(h.w.n(3))-1)
-		if h.plane.flows[f] == 0 {
-			delete(h.plane.flows, f)
-		}
+	if h.on && h.plane.traffic(h.w.n) {
+		h.dirty = true
 	}
 }
 
-func sortedFrontends(m map[lb.FrontendID]int64) []lb.FrontendID {
-	return slices.SortedFunc(maps.Keys(m), func(a, b lb.FrontendID) int {
-		if c := a.Address.Compare(b.Address); c != 0 {
-			return c
-		}
-		return compareKeys(
-			types.NamespacedName{Namespace: string(a.Tenant), Name: fmt.Sprint(a.LoadBalancer, a.Port)},
-			types.NamespacedName{Namespace: string(b.Tenant), Name: fmt.Sprint(b.LoadBalancer, b.Port)})
-	})
+// handOver has the next process take over all that this one serves and has open.
+func (h *host) handOver() {
+	h.disk = file{true, h.plane.program, h.plane.served}
+	h.synced = h.disk
+	h.start()
+	h.fromFile, h.applied = true, h.disk.program
 }

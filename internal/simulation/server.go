@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,11 +32,12 @@ const (
 	proxies
 	reports
 	leases
+	namespaceKind
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"loadbalancers", "targetgroups", "addresses", "loadbalancerclasses", "tenants", "proxies", "proxyreports", "leases"}[k]
+	return [...]string{"loadbalancers", "targetgroups", "addresses", "loadbalancerclasses", "tenants", "proxies", "proxyreports", "leases", "namespaces"}[k]
 }
 
 func (k kind) resource() schema.GroupResource { return schema.GroupResource{Resource: k.String()} }
@@ -57,6 +60,8 @@ func kindOf(o client.Object) kind {
 		return reports
 	case *coordinationv1.Lease:
 		return leases
+	case *metav1.PartialObjectMetadata:
+		return namespaceKind
 	}
 	panic(fmt.Sprintf("simulation: no kind of %T", o))
 }
@@ -82,6 +87,8 @@ type server struct {
 	log     [kinds][]event
 	// floor: a watch from before it must list anew.
 	floor [kinds]int64
+	// refusing takes no report in these namespaces.
+	refusing map[string]bool
 	// writes are those of anything but Leases.
 	writes int
 	// observe is told of each change; now is nil for a deletion.
@@ -89,7 +96,7 @@ type server struct {
 }
 
 func newServer() *server {
-	s := &server{observe: func(kind, client.Object, client.Object) {}}
+	s := &server{observe: func(kind, client.Object, client.Object) {}, refusing: map[string]bool{}}
 	for k := range s.objects {
 		s.objects[k] = map[types.NamespacedName]client.Object{}
 	}
@@ -159,6 +166,19 @@ func (s *server) create(o client.Object) (client.Object, error) {
 	if s.objects[k][keyOf(o)] != nil {
 		return nil, apierrors.NewAlreadyExists(k.resource(), o.GetName())
 	}
+	if err := s.takes(k, o.GetNamespace()); err != nil {
+		return nil, err
+	}
+	if k == loadBalancers || k == targetGroups || k == reports {
+		switch ns := s.objects[namespaceKind][types.NamespacedName{Name: o.GetNamespace()}]; {
+		case ns == nil:
+			return nil, apierrors.NewNotFound(namespaceKind.resource(), o.GetNamespace())
+		case ns.GetDeletionTimestamp() != nil:
+			err := apierrors.NewForbidden(k.resource(), o.GetName(), errors.New("the namespace is being terminated"))
+			err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+			return nil, err
+		}
+	}
 	o = deepCopy(o)
 	o.SetUID(types.UID(fmt.Sprintf("u%d", s.version+1)))
 	o.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
@@ -175,6 +195,9 @@ func (s *server) update(o client.Object) (client.Object, error) {
 		return nil, apierrors.NewNotFound(k.resource(), o.GetName())
 	case o.GetResourceVersion() != "" && o.GetResourceVersion() != old.GetResourceVersion(), o.GetUID() != "" && o.GetUID() != old.GetUID():
 		return nil, apierrors.NewConflict(k.resource(), o.GetName(), nil)
+	}
+	if err := s.takes(k, o.GetNamespace()); err != nil {
+		return nil, err
 	}
 	o = deepCopy(o)
 	o.SetUID(old.GetUID())
@@ -193,6 +216,14 @@ func (s *server) update(o client.Object) (client.Object, error) {
 		return o, nil
 	}
 	return s.put(o), nil
+}
+
+// takes says that it takes writes of a resource in a namespace.
+func (s *server) takes(k kind, namespace string) error {
+	if k == reports && s.refusing[namespace] {
+		return apierrors.NewForbidden(k.resource(), namespace, errors.New("a policy forbids it"))
+	}
+	return nil
 }
 
 func specDiffers(a, b client.Object) bool {

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -13,6 +14,8 @@ const (
 	steps = 2500
 	// schedules that are played where FAIRLEAD_SIM_SCHEDULES doesn't say how many.
 	schedules = 500
+	// shards are played at once.
+	shards = 4
 	// within is how many schedules a planted bug may take to be found.
 	within = 600
 )
@@ -51,17 +54,27 @@ func TestNothingIsLostInAnySchedule(t *testing.T) {
 		return
 	}
 	from, n := number(t, "FAIRLEAD_SIM_FROM", 0), number(t, "FAIRLEAD_SIM_SCHEDULES", schedules)
-	var programmed, freed, broken int
-	for seed := from; seed < from+n && broken < 10; seed++ {
-		r := run(t, simulation.Options{Seed: seed})
-		programmed, freed = programmed+r.Programmed, freed+r.Freed
-		if r.Broken != "" {
-			broken++
-			t.Errorf("%s\n\treplay with FAIRLEAD_SIM_SEED=%d", r.Broken, seed)
+	bug := simulation.Bug(os.Getenv("FAIRLEAD_SIM_BUG"))
+	var programmed, freed, drained, broken atomic.Int64
+	t.Run("played", func(t *testing.T) {
+		for shard := range uint64(shards) {
+			t.Run(strconv.FormatUint(shard, 10), func(t *testing.T) {
+				t.Parallel()
+				for seed := from + shard; seed < from+n && broken.Load() < 10; seed += shards {
+					r := run(t, simulation.Options{Seed: seed, Bug: bug})
+					programmed.Add(int64(r.Programmed))
+					freed.Add(int64(r.Freed))
+					drained.Add(int64(r.Drained))
+					if r.Broken != "" {
+						broken.Add(1)
+						t.Errorf("%s\n\treplay with FAIRLEAD_SIM_SEED=%d go test ./internal/simulation -run Nothing -v", r.Broken, seed)
+					}
+				}
+			})
 		}
-	}
-	t.Logf("%d schedules: Programmed %d times, %d addresses freed", n, programmed, freed)
-	if n >= 100 && (programmed < int(n) || freed < int(n)/2) {
+	})
+	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained", n, programmed.Load(), freed.Load(), drained.Load())
+	if most := int64(n); n >= 100 && (programmed.Load() < most || freed.Load() < most/2 || drained.Load() < most/10) {
 		t.Error("too little happens for a judgement")
 	}
 }
@@ -100,6 +113,7 @@ var planted = []simulation.Bug{
 func TestPlantedBugsAreFound(t *testing.T) {
 	for _, bug := range planted {
 		t.Run(string(bug), func(t *testing.T) {
+			t.Parallel()
 			for seed := range number(t, "FAIRLEAD_SIM_WITHIN", within) {
 				if r := run(t, simulation.Options{Seed: seed, Bug: bug}); r.Broken != "" {
 					t.Logf("seed %d: %s", seed, r.Broken)

@@ -40,7 +40,7 @@ type Result struct {
 	// Broken is what the judge found; empty: nothing.
 	Broken string
 	// Counts of what happened, so that a test can tell that something did.
-	Programmed, Freed, Steps int
+	Programmed, Freed, Drained, Steps int
 }
 
 // World is everything in one schedule.
@@ -111,10 +111,7 @@ func (w *World) begin() {
 		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: proxyPool}, AddressPools: []string{poolName}},
 	}))
 	for _, ns := range namespaces {
-		w.must(w.server.create(&v1alpha1.TargetGroup{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "nodes", Labels: map[string]string{"targets": "nodes"}},
-			Spec:       v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{{Name: "n1", UID: "n1-" + ns, Addresses: []string{"10.0.0.1"}}}},
-		}))
+		w.must(w.server.create(newNamespace(ns)))
 		w.agents = append(w.agents, newAgent(w, ns))
 	}
 	for i := range w.hosts {
@@ -129,7 +126,7 @@ func (w *World) begin() {
 	for i := range w.mgrs {
 		w.mgrs[i] = newManager(w, fmt.Sprintf("manager-%d", i))
 	}
-	w.mgrs[0].leads = true
+	w.mgrs[0].elect()
 }
 
 func (w *World) must(_ client.Object, err error) {
@@ -180,10 +177,17 @@ func (w *World) act() {
 		for _, h := range w.hosts {
 			h.renew()
 		}
-	case x < 115:
-		w.pump(w.mgrs[w.n(2)].link)
+	case x < 92:
+		w.mgrs[w.n(2)].elect()
+	case x < 116:
+		if m := w.mgrs[w.n(2)]; !m.stands() {
+			w.pump(m.link)
+		}
 	case x < 140:
 		m := w.mgrs[w.n(2)]
+		if m.stands() {
+			break
+		}
 		for k := range kinds {
 			if w.n(2) == 0 {
 				m.handle(k, 1+w.n(4))
@@ -191,11 +195,13 @@ func (w *World) act() {
 		}
 		m.begin()
 	case x < 170:
-		if m := w.mgrs[w.n(2)]; w.working == 0 || w.inside && m != w.writer {
+		if m := w.mgrs[w.n(2)]; !m.stands() && (w.working == 0 || w.inside && m != w.writer) {
 			w.work(m)
 		}
 	case x < 176:
-		w.mgrs[w.n(2)].follow()
+		if m := w.mgrs[w.n(2)]; !m.stands() {
+			m.follow()
+		}
 	case x < 186:
 		w.agents[w.n(len(w.agents))].step()
 	case x < 193:
@@ -229,10 +235,13 @@ func (w *World) pump(l *link) {
 func (w *World) work(m *manager) {
 	before, had := w.writer, w.heard
 	w.writer, w.heard = m, m.heard.clone()
-	if w.n(2) == 0 {
+	switch w.n(5) {
+	case 0, 1:
 		m.work(m.lbQueue, m.lbs)
-	} else {
+	case 2, 3:
 		m.work(m.adQueue, m.addrs)
+	default:
+		m.work(m.tgQueue, m.groups)
 	}
 	w.writer, w.heard = before, had
 }
@@ -240,7 +249,7 @@ func (w *World) work(m *manager) {
 // chaos is what goes wrong by itself.
 func (w *World) chaos() {
 	h := w.hosts[w.n(hosts)]
-	switch w.n(14) {
+	switch w.n(18) {
 	case 0:
 		if h.up && !h.link.cut {
 			h.link.cut = true
@@ -269,21 +278,12 @@ func (w *World) chaos() {
 			w.trace("%s starts as %s, cut off: %v", h.name, h.boot, h.link.cut)
 		}
 	case 7:
-		m := w.mgrs[w.n(2)]
 		if w.n(3) == 0 {
-			w.restart(m)
+			w.restart(w.mgrs[w.n(2)], w.n(2) == 0)
 		}
 	case 8:
-		a, b := w.mgrs[0], w.mgrs[1]
-		switch {
-		case a.leads && b.leads:
-			// One of them hears that it doesn't lead, and ends.
-			m := w.mgrs[w.n(2)]
-			w.restart(m)
-			m.leads = false
-		case w.n(2) == 0:
-			a.leads, b.leads = true, true
-			w.trace("both managers lead")
+		if m := w.mgrs[w.n(2)]; !m.stands() && w.n(2) == 0 {
+			w.stand(m)
 		}
 	case 9:
 		for k := range w.server.floor {
@@ -311,10 +311,21 @@ func (w *World) chaos() {
 			}
 		}
 	case 13:
-		ns := namespaces[w.n(len(namespaces))]
-		tg := w.server.objects[targetGroups][types.NamespacedName{Namespace: ns, Name: "nodes"}].DeepCopyObject().(*v1alpha1.TargetGroup)
-		tg.Spec.Targets[0].Addresses = []string{fmt.Sprintf("10.0.0.%d", 1+w.n(100))}
-		w.must(w.server.update(tg))
+		w.agents[w.n(len(w.agents))].renumber()
+	case 14:
+		if h.up && h.fromHub && w.n(2) == 0 {
+			h.handOver()
+			w.trace("%s is handed over to %s", h.name, h.boot)
+		}
+	case 15:
+		if ns := namespaces[w.n(len(namespaces))]; w.server.refusing[ns] || w.n(3) == 0 {
+			w.server.refusing[ns] = !w.server.refusing[ns]
+			w.trace("reports are refused in %s: %v", ns, w.server.refusing[ns])
+		}
+	case 16:
+		w.sweep()
+	case 17:
+		w.endNamespace(namespaces[w.n(len(namespaces))])
 	}
 }
 
@@ -329,19 +340,6 @@ func (w *World) links() []*link {
 		out = append(out, a.link)
 	}
 	return out
-}
-
-func (w *World) restart(m *manager) {
-	for i := range w.mgrs {
-		if w.mgrs[i] == m {
-			w.mgrs[i] = newManager(w, m.name)
-			w.mgrs[i].leads = m.leads
-			w.trace("%s restarts", m.name)
-			if m.leads && w.n(2) == 0 && !w.mgrs[1-i].leads {
-				w.mgrs[i].leads, w.mgrs[1-i].leads = false, true
-			}
-		}
-	}
 }
 
 // fence is a person's word that a machine is gone for good.
@@ -365,9 +363,9 @@ func (w *World) settle() {
 		_, _ = f()
 	}
 	w.delayed = nil
-	if w.mgrs[0].leads == w.mgrs[1].leads {
-		w.restart(w.mgrs[1])
-		w.mgrs[0].leads, w.mgrs[1].leads = true, false
+	clear(w.server.refusing)
+	for _, m := range w.mgrs {
+		m.paused = time.Time{}
 	}
 	for _, h := range w.hosts {
 		if !h.up && h.made && !h.fenced {
@@ -396,7 +394,7 @@ func (w *World) settle() {
 		w.broken("no end: %s", why)
 		return
 	}
-	for range 15 {
+	for range 45 { // the longest pause of all
 		w.round(time.Second)
 	}
 	writes := w.server.writes
@@ -425,14 +423,16 @@ func (w *World) round(d time.Duration) {
 			busy = h.report() || busy
 			h.renew()
 		}
-		for _, m := range w.mgrs {
+		for i := range w.mgrs {
+			w.mgrs[i].elect()
+			m := w.mgrs[i]
 			for k := range kinds {
 				m.handle(k, 100)
 			}
 			m.begin()
 			m.follow()
 			w.writer, w.heard = m, m.heard
-			for n := 0; n < 50 && (m.work(m.lbQueue, m.lbs) || m.work(m.adQueue, m.addrs)); n++ {
+			for n := 0; n < 50 && (m.work(m.lbQueue, m.lbs) || m.work(m.adQueue, m.addrs) || m.work(m.tgQueue, m.groups)); n++ {
 				busy = true
 			}
 			w.writer = nil
@@ -440,10 +440,13 @@ func (w *World) round(d time.Duration) {
 		for _, a := range w.agents {
 			busy = a.step() || busy
 		}
+		w.sweep()
 		w.judgeServed()
 	}
 	for _, h := range w.hosts {
-		h.traffic()
+		for range 5 {
+			h.traffic()
+		}
 	}
 	w.sleep(d)
 }
