@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +25,9 @@ var files embed.FS
 
 // FieldManager is the name under which manifests are applied.
 const FieldManager = "fairlead-rbac"
+
+// fairnessGroup has the kinds of priority and fairness, which an API server may have switched off.
+const fairnessGroup = "flowcontrol.apiserver.k8s.io"
 
 // Hub returns the hub's objects, in an order in which they can be applied. The caller may change them.
 func Hub() ([]*unstructured.Unstructured, error) { return read("hub") }
@@ -58,7 +62,7 @@ func read(dir string) ([]*unstructured.Unstructured, error) {
 			}
 		}
 	}
-	first := map[string]int{"Namespace": -4, "ValidatingAdmissionPolicy": -3, "ValidatingAdmissionPolicyBinding": -3, "ClusterRole": -2, "Role": -2, "ServiceAccount": -1}
+	first := map[string]int{"Namespace": -4, "PriorityLevelConfiguration": -1, "ValidatingAdmissionPolicy": -3, "ValidatingAdmissionPolicyBinding": -3, "ClusterRole": -2, "Role": -2, "ServiceAccount": -1}
 	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return first[a.GetKind()] - first[b.GetKind()] })
 	return out, nil
 }
@@ -86,7 +90,11 @@ func install(ctx context.Context, cfg *rest.Config, dir string) error {
 		if ns := o.GetNamespace(); ns != "" {
 			r = client.Resource(gvr).Namespace(ns)
 		}
-		if _, err := r.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true}); err != nil {
+		_, err := r.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+		if gvk.Group == fairnessGroup && apierrors.IsNotFound(err) {
+			continue // an API server without priority and fairness shares out nothing
+		}
+		if err != nil {
 			return fmt.Errorf("installing %s %s: %w", strings.ToLower(gvk.Kind), o.GetName(), err)
 		}
 	}

@@ -115,6 +115,7 @@ func managerCache() cache.Options {
 				cache.AllNamespaces:      {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.AgentLease)},
 			}},
 			&corev1.ServiceAccount{}:     ours,
+			&corev1.ResourceQuota{}:      ours,
 			&rbacv1.RoleBinding{}:        ours,
 			&rbacv1.ClusterRole{}:        ours,
 			&rbacv1.ClusterRoleBinding{}: ours,

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"maps"
+	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -15,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -59,6 +61,13 @@ var acceptance = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // presence lets through creation and deletion.
 var presence = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
+
+// bounds lets through what changes a ResourceQuota's spec: it has no generation, and its status follows each object.
+var bounds = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.ResourceQuota)
+	after, ok2 := e.ObjectNew.(*corev1.ResourceQuota)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+}}
 
 // watch is one more thing that a controller looks at.
 type watch struct {
@@ -123,7 +132,8 @@ func (w *wiring) addLoadBalancers() error {
 	}
 	if err := w.watches(addresses,
 		watch{&v1alpha1.AddressPool{}, func(_ context.Context, o client.Object) []reconcile.Request {
-			return named(w.keeper.ReleasingInPool(o.GetName())) // its quarantine, or what it does about silent proxies
+			// Its quarantine, what it does about silent proxies, or whether it is being restored.
+			return named(slices.Concat(w.keeper.ReleasingInPool(o.GetName()), w.keeper.Held(o.GetName())))
 		}, content},
 		// Nobody waits for the missing holders of who is done away with.
 		watch{&v1alpha1.Tenant{}, func(_ context.Context, o client.Object) []reconcile.Request {
@@ -279,10 +289,11 @@ func (w *wiring) addTenants() error {
 	if err := w.watches(c,
 		watch{of: &v1alpha1.Tenant{}},
 		watch{namespaces(), byNamespace(func(o client.Object) string { return o.GetName() }), content},
-		watch{&coordinationv1.Lease{}, inside, predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == v1alpha1.AgentLease })},
+		watch{&coordinationv1.Lease{}, inside, predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == v1alpha1.AgentLease || o.GetName() == v1alpha1.AgentLeaseRefused })},
 		watch{&v1alpha1.TargetGroup{}, later, content},
 		watch{&clusterv1.LoadBalancer{}, later, presence},
 		watch{&corev1.ServiceAccount{}, byLabel, presence},
+		watch{&corev1.ResourceQuota{}, byLabel, bounds},
 		watch{&rbacv1.RoleBinding{}, byLabel, nil}, // these three have no generation
 		watch{&rbacv1.ClusterRole{}, byLabel, nil},
 		watch{&rbacv1.ClusterRoleBinding{}, byLabel, nil},
