@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"maps"
-	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -132,8 +131,7 @@ func (w *wiring) addLoadBalancers() error {
 	}
 	if err := w.watches(addresses,
 		watch{&v1alpha1.AddressPool{}, func(_ context.Context, o client.Object) []reconcile.Request {
-			// Its quarantine, what it does about silent proxies, or whether it is being restored.
-			return named(slices.Concat(w.keeper.ReleasingInPool(o.GetName()), w.keeper.Held(o.GetName())))
+			return named(w.keeper.ReleasingInPool(o.GetName())) // its quarantine, or what it does about silent proxies
 		}, content},
 		// Nobody waits for the missing holders of who is done away with.
 		watch{&v1alpha1.Tenant{}, func(_ context.Context, o client.Object) []reconcile.Request {
@@ -289,7 +287,7 @@ func (w *wiring) addTenants() error {
 	if err := w.watches(c,
 		watch{of: &v1alpha1.Tenant{}},
 		watch{namespaces(), byNamespace(func(o client.Object) string { return o.GetName() }), content},
-		watch{&coordinationv1.Lease{}, inside, predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == v1alpha1.AgentLease || o.GetName() == v1alpha1.AgentLeaseRefused })},
+		watch{&coordinationv1.Lease{}, inside, predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == v1alpha1.AgentLease })},
 		watch{&v1alpha1.TargetGroup{}, later, content},
 		watch{&clusterv1.LoadBalancer{}, later, presence},
 		watch{&corev1.ServiceAccount{}, byLabel, presence},

@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,13 +42,7 @@ type Reconciler struct {
 	Queue *kit.Queue
 
 	mu     sync.Mutex
-	agents map[agentKey]sighting
-}
-
-// agentKey names a Tenant's Lease.
-type agentKey struct {
-	tenant types.UID
-	lease  string
+	agents map[types.UID]sighting // by the Tenant's UID
 }
 
 type sighting struct {
@@ -59,7 +52,7 @@ type sighting struct {
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[agentKey]sighting{}}
+	return &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sighting{}}
 }
 
 // NamespaceChanged writes the usage of a namespace's Tenant soon.
@@ -273,9 +266,7 @@ func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant, namespace *
 		return err
 	}
 	r.mu.Lock()
-	for _, lease := range []string{v1alpha1.AgentLease, v1alpha1.AgentLeaseRefused} {
-		delete(r.agents, agentKey{t.UID, lease})
-	}
+	delete(r.agents, t.UID)
 	r.mu.Unlock()
 	r.Logger.Info("tenant gone", "tenant", t.Name)
 	return nil
@@ -291,47 +282,30 @@ func (r *Reconciler) deleting(ctx context.Context, t *v1alpha1.Tenant, loadBalan
 	return nil
 }
 
-// agent looks at the Leases of the agent and of one that is refused, and says when to look again.
+// agent looks at the agent's Lease, and says when to look again.
 func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant, f *facts) (time.Duration, error) {
-	lease, left, err := r.seen(ctx, t, v1alpha1.AgentLease)
-	if err != nil {
-		return 0, err
-	}
-	refused, leftRefused, err := r.seen(ctx, t, v1alpha1.AgentLeaseRefused)
-	if err != nil {
-		return 0, err
-	}
-	f.lease, f.silent = lease, left <= 0
-	again := max(left, 0)
-	if refused != nil && leftRefused > 0 {
-		f.refused = refused.Annotations[v1alpha1.AnnotationClusterUID]
-		if again == 0 || leftRefused < again {
-			again = leftRefused
-		}
-	}
-	return again, nil
-}
-
-// seen reads a Lease, and says how long it is until it counts as silent. nil: there is none.
-func (r *Reconciler) seen(ctx context.Context, t *v1alpha1.Tenant, name string) (*coordinationv1.Lease, time.Duration, error) {
-	lease, err := r.lease(ctx, t, name)
-	key := agentKey{t.UID, name}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	lease, err := r.lease(ctx, t)
 	if err != nil || lease == nil {
-		delete(r.agents, key)
-		return nil, 0, err
+		r.mu.Lock()
+		delete(r.agents, t.UID)
+		r.mu.Unlock()
+		return 0, err
 	}
 	renewal := ""
 	if lease.Spec.RenewTime != nil {
 		renewal = lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 	}
-	s, ok := r.agents[key]
+	r.mu.Lock()
+	s, ok := r.agents[t.UID]
 	if !ok || s.renewal != renewal {
 		s = sighting{renewal, r.Now()}
-		r.agents[key] = s
+		r.agents[t.UID] = s
 	}
-	return lease, silence - r.Now().Sub(s.seen), nil
+	r.mu.Unlock()
+	f.lease = lease
+	left := silence - r.Now().Sub(s.seen)
+	f.silent = left <= 0
+	return max(left, 0), nil
 }
 
 // silence is how long an agent may go without a renewal: it renews every minute.
