@@ -61,6 +61,8 @@ const (
 	stepServing   step = "serving"
 	stepYours     step = "yours"
 	stepOpen      step = "open"
+	stepLeave     step = "leave"
+	stepLeft      step = "left"
 )
 
 // message is all that is said; which fields count depends on the step.
@@ -72,7 +74,7 @@ type message struct {
 	Pool      string `json:"pool,omitempty"`
 	Dataplane string `json:"dataplane,omitempty"`
 	Boot      string `json:"boot,omitempty"`
-	// refused
+	// refused; left: why it is not known to have left
 	Because string `json:"because,omitempty"`
 	// listeners, flows: what the files are that come along; yours: the lock, if there is one
 	Parts []string `json:"parts,omitempty"`
@@ -81,6 +83,10 @@ type message struct {
 	Unhealthy []lb.Probe `json:"unhealthy,omitempty"`
 	// yours, open
 	Open *dataplane.Open `json:"open,omitempty"`
+	// leave: how long what is open may run on, and whether the hub need not be told; open: how much it is
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Force   bool          `json:"force,omitempty"`
+	Count   int64         `json:"count,omitempty"`
 }
 
 func lockFile(dir, proxy string) string { return filepath.Join(dir, proxy+".lock") }

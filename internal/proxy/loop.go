@@ -167,8 +167,8 @@ func (l *loop) turn(ctx context.Context) {
 	if base == nil || !l.mayApply(base) {
 		return
 	}
-	state := &served{FromHub: l.fromHub, Fence: own.Fence}
-	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil)
+	state := &served{FromHub: l.fromHub, Fence: own.Fence, Leaving: own.Leaving}
+	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil) || l.state.Leaving != state.Leaving
 	p := post{state: state, health: l.healthDirty, urgent: turned, removal: turned}
 	if l.fromHub {
 		state.Versions = l.versions
@@ -248,7 +248,9 @@ func (l *loop) choose(own ownState) *lb.Program {
 	switch {
 	case own.Fence != nil: // That is known before the first view is complete, and the file must not be served.
 		if l.state == nil || l.state.Fence == nil {
-			l.log.Error("proxy is fenced and serves nothing", "by", own.Fence.By, "reason", own.Fence.Reason)
+			if !own.Leaving {
+				l.log.Error("proxy is fenced and serves nothing", "by", own.Fence.By, "reason", own.Fence.Reason)
+			}
 			l.filed = nil
 			return &lb.Program{}
 		}

@@ -17,6 +17,7 @@ type Own struct {
 	version    string
 	listed     bool
 	registered bool
+	leaving    bool
 	loop       chan struct{}
 	reporter   chan struct{}
 }
@@ -64,16 +65,29 @@ type ownState struct {
 	// Known: the object was read, and this boot stands in it.
 	Known bool
 	Fence *v1alpha1.Fence
+	// Leaving: this process serves nothing any more, whatever the hub says.
+	Leaving bool
 }
 
 func (o *Own) state() ownState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := ownState{Known: o.listed && o.registered}
+	s := ownState{Known: o.listed && o.registered, Leaving: o.leaving}
 	if o.object != nil {
 		s.Fence = o.object.Spec.Fenced
 	}
+	if s.Leaving && s.Fence == nil {
+		s.Fence = &v1alpha1.Fence{By: "fairlead proxy leave", Reason: "it leaves"}
+	}
 	return s
+}
+
+// leave has this process serve nothing any more.
+func (o *Own) leave() {
+	o.mu.Lock()
+	o.leaving = true
+	o.mu.Unlock()
+	o.wake()
 }
 
 func (o *Own) latest() (px *v1alpha1.Proxy, listed bool) {

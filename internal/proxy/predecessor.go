@@ -21,6 +21,8 @@ type predecessor struct {
 	handed message
 	// over: nothing is handed over but what is still open.
 	over *dataplane.Open
+	// gone is closed when it has nothing open any more.
+	gone chan struct{}
 }
 
 // errNobody: there is no process to take over from.
@@ -37,7 +39,7 @@ func (p *Proxy) meet(ctx context.Context, dp dataplane.Heritable) (*predecessor,
 	case err != nil:
 		return nil, err
 	}
-	before := &predecessor{conn: c, dp: dp}
+	before := &predecessor{conn: c, dp: dp, gone: make(chan struct{})}
 	if err := before.inherit(p); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("taking over: %w", err)
@@ -103,6 +105,7 @@ func (b *predecessor) finish(do func(func()) bool) (open *dataplane.Open, held *
 
 // follow tells the data plane what the predecessor has open, until it has ended. While it is silent its last word counts.
 func (b *predecessor) follow(open *dataplane.Open) {
+	defer close(b.gone)
 	defer b.conn.Close()
 	defer b.dp.Remain(dataplane.Open{})
 	b.conn.SetDeadline(time.Time{})

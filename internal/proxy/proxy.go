@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proxy/wire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -99,6 +100,12 @@ type Proxy struct {
 	ready atomic.Bool
 	// leave are those who come while this process ends.
 	leave *successors
+	// before is the process that this one took over from; goodbye, that this proxy leaves; heir, the next process;
+	// cut, that it leaves.
+	before  *predecessor
+	heir    *wire.Conn
+	goodbye *goodbye
+	cut     atomic.Bool
 }
 
 // New returns a Proxy under a fresh boot.

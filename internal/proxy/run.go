@@ -64,6 +64,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	w := p.newWriters()
 	if before != nil {
 		defer before.conn.Close()
+		p.before = before
 		l.late, l.heir = true, true // The hub is not waited for: what is served is in the file.
 		l.before, l.beforeUntil = findings(before.handed.Unhealthy), time.Now().Add(beliefFor)
 	}
@@ -96,7 +97,14 @@ func (p *Proxy) Run(ctx context.Context) error {
 		}
 	}
 	stop()
-	return errors.Join(err, p.close(ctx))
+	if p.goodbye != nil {
+		return errors.Join(err, <-looped, p.finish(ctx, p.goodbye))
+	}
+	err = errors.Join(err, p.close(ctx))
+	if p.heir != nil {
+		p.heir.Close()
+	}
+	return err
 }
 
 func (p *Proxy) alone() error {
@@ -173,10 +181,16 @@ func (p *Proxy) reign(ctx context.Context, l *loop, w *writers, held *os.File, l
 		case <-rested:
 			rested = nil
 		case c := <-arrived:
-			if err := p.greet(c); err != nil {
+			came, err := p.greet(ctx, c)
+			if err != nil {
 				p.o.Logger.Warn("nobody takes over", "err", err)
 				c.Close()
 				continue
+			}
+			if came.Step == stepLeave {
+				p.goodbye = &goodbye{conn: c, asked: came, unlock: unlock}
+				p.leaves(ctx, p.goodbye, l, w, next)
+				return nil
 			}
 			dp := p.o.Dataplane.(dataplane.Heritable)
 			release, ok := l.hold(ctx)
@@ -202,7 +216,10 @@ func (p *Proxy) reign(ctx context.Context, l *loop, w *writers, held *os.File, l
 			p.yours(c, dp, held)
 			unlock()
 			p.remain(ctx, c, dp)
-			c.Close()
+			p.heir = c
+			if !p.cut.Load() { // Else it hears of the end once nothing is open here.
+				c.Close()
+			}
 			return nil
 		}
 	}
@@ -229,6 +246,9 @@ func (p *Proxy) remain(ctx context.Context, c *wire.Conn, dp dataplane.Heritable
 		ctx, cancel = context.WithTimeout(ctx, p.o.HandoverTimeout)
 		defer cancel()
 	}
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	go p.hearLeave(ctx, c, cut)
 	if !tellOpen(ctx, c, dp) {
 		p.o.Logger.Info("connections are cut soon: the time after the hand-over is up, or this process is to end")
 	}
@@ -237,8 +257,12 @@ func (p *Proxy) remain(ctx context.Context, c *wire.Conn, dp dataplane.Heritable
 // close lets go of the data plane. Who comes meanwhile hears what is still open.
 func (p *Proxy) close(ctx context.Context) error {
 	log := p.o.Logger
-	log.Info("proxy stops", "proxy", p.o.Name, "timeout", p.o.ShutdownTimeout)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.ShutdownTimeout)
+	log.Info("proxy stops", "proxy", p.o.Name)
+	timeout := p.o.ShutdownTimeout
+	if p.goodbye != nil || p.cut.Load() {
+		timeout = 0
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- p.o.Dataplane.Close(closing) }()
@@ -247,7 +271,7 @@ func (p *Proxy) close(ctx context.Context) error {
 		select {
 		case err := <-closed:
 			if errors.Is(err, context.DeadlineExceeded) {
-				log.Warn("connections were cut at the end of the shutdown timeout", "timeout", p.o.ShutdownTimeout)
+				log.Warn("connections were cut at the end of the time that they had", "timeout", timeout)
 				err = nil
 			}
 			return err
@@ -255,7 +279,7 @@ func (p *Proxy) close(ctx context.Context) error {
 			go func() {
 				defer c.Close()
 				dp := p.o.Dataplane.(dataplane.Heritable)
-				if p.greet(c) != nil {
+				if m, err := p.greet(closing, c); err != nil || m.Step != stepHello {
 					return
 				}
 				open := dp.Open()

@@ -17,6 +17,8 @@ type served struct {
 	// FromHub: Program was built from a complete view of the hub, not from the file.
 	FromHub bool
 	Fence   *v1alpha1.Fence
+	// Leaving: nothing is served, as if fenced, because the proxy leaves.
+	Leaving bool
 	Program *lb.Program
 	// Refused by the data plane, at Apply.
 	Refused []lb.Problem

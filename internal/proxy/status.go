@@ -22,6 +22,10 @@ const (
 	ReasonServing = "Serving"
 	// ReasonFenced: spec.fenced is set, so it serves nothing; take that out once the proxy may serve again.
 	ReasonFenced = "Fenced"
+	// ReasonLeaving: it was asked to leave, serves nothing new, and waits for what is open; wait.
+	ReasonLeaving = "Leaving"
+	// ReasonLeft: it has left; start it again, or delete this Proxy.
+	ReasonLeft = "Left"
 	// ReasonApplyFailed: the data plane takes no new Program, and what it had runs on; the message and the proxy's log say why.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonDuplicateName: another process reports under the same name; give each its own.
@@ -270,6 +274,10 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 		st.Held, st.Through = st.Held[:maxHeld], v1alpha1.Through{}
 	}
 	switch {
+	case r.state.Leaving:
+		// Nobody is to wait for it before he publishes, and nobody may take it for gone.
+		st.Phase, st.Through = v1alpha1.ProxyStarting, v1alpha1.Through{}
+		setReady(&st, metav1.ConditionFalse, ReasonLeaving, "it leaves: it serves nothing new, and what is open ends, or is cut")
 	case r.state.Fence != nil:
 		// What it is through says that it serves, which it does not.
 		st.Through = v1alpha1.Through{}

@@ -17,9 +17,11 @@ type successors struct {
 	done     chan struct{}
 }
 
-// awaitSuccessors listens for them; nil where there is nothing to hand over.
+// awaitSuccessors listens for them, and for who wants this proxy to leave; nil where there is no state directory, or
+// nothing to hand over or to take away.
 func (p *Proxy) awaitSuccessors() *successors {
-	if _, ok := p.o.Dataplane.(dataplane.Heritable); !ok || p.o.StateDir == "" {
+	_, inside := p.o.Dataplane.(dataplane.Heritable)
+	if _, outlives := p.o.Dataplane.(purger); p.o.StateDir == "" || !inside && !outlives {
 		return nil
 	}
 	l, err := wire.Listen(p.o.StateDir, socketName(p.o.Name))
@@ -61,15 +63,24 @@ func (s *successors) channel() chan *wire.Conn {
 	return s.arrived
 }
 
-// greet hears who a successor is. It answers a wrong one, and returns why it is.
-func (p *Proxy) greet(c *wire.Conn) error {
+// greet hears who has come: a successor, or somebody who wants this proxy to leave. It answers a wrong one, and returns why it is.
+func (p *Proxy) greet(ctx context.Context, c *wire.Conn) (message, error) {
 	c.SetDeadline(time.Now().Add(stepWithin))
-	hello, err := expect(c, stepHello)
+	hello, files, err := receive(c)
+	closeAll(files)
 	if err != nil {
-		return err
+		return hello, err
 	}
 	because := ""
-	switch {
+	switch _, inside := p.o.Dataplane.(dataplane.Heritable); {
+	case hello.Step == stepLeave:
+		if because = p.refusesLeave(ctx, hello); because == "" {
+			return hello, nil
+		}
+	case hello.Step != stepHello:
+		return hello, fmt.Errorf("got %q, wanted %q", hello.Step, stepHello)
+	case !inside:
+		because = "its data plane hands nothing over: stop it, then start the next one"
 	case hello.Version != handoverVersion:
 		because = fmt.Sprintf("it hands over in version %d, not %d", handoverVersion, hello.Version)
 	case hello.Proxy != p.o.Name || hello.Pool != p.o.Pool:
@@ -78,10 +89,11 @@ func (p *Proxy) greet(c *wire.Conn) error {
 		because = fmt.Sprintf("its data plane is %s, not %s", p.o.Dataplane.Name(), hello.Dataplane)
 	default:
 		p.o.Logger.Info("a successor has come", "boot", hello.Boot, "version", hello.Version)
-		return nil
+		return hello, nil
 	}
+	c.SetDeadline(time.Now().Add(stepWithin))
 	c.Send(message{Step: stepRefused, Because: because})
-	return fmt.Errorf("a successor is refused: %s", because)
+	return hello, fmt.Errorf("%s is refused: %s", hello.Step, because)
 }
 
 // handOver gives a successor everything, while loop and writers stand still: for handWithin at most. After an error they
@@ -131,6 +143,7 @@ func tellOpen(ctx context.Context, c *wire.Conn, dp dataplane.Heritable) bool {
 		if heard && !reflect.DeepEqual(open, told) {
 			c.SetDeadline(time.Now().Add(stepWithin))
 			heard = c.Send(message{Step: stepOpen, Open: &open}) == nil
+			c.SetDeadline(time.Time{})
 			told = open
 		}
 		if open.Empty() {
