@@ -21,11 +21,12 @@ func silent(tenant string, n int) []string {
 	return out
 }
 
-// The zone answers for names of its own at once; every other lookup times out.
+// The zone answers for names of its own at once; every other lookup times out. Few names, so that there are few
+// goroutines: the race detector's runtime ends at times, by a check of its own, where thousands begin and end at once.
 func TestNamesThatTimeOutHoldUpNobodyElse(t *testing.T) {
 	for _, floods := range []int{1, 6} {
 		t.Run(fmt.Sprint(floods), func(t *testing.T) {
-			story(t, Options{}, func(t *testing.T, r *Resolver, z *zone) {
+			story(t, Options{PerTenant: 40, Concurrency: 8}, func(t *testing.T, r *Resolver, z *zone) {
 				z.hangs = true
 				names := map[lb.TenantID][]string{}
 				for i := range floods {
