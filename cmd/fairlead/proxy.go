@@ -19,7 +19,8 @@ func newProxyCommand(log *app.LogOptions) *cobra.Command {
 		Long: `Watches the hub and serves, on this host, all LoadBalancers whose class names the pool. It registers itself as a Proxy
 of that name and reports there how far it has come. While the hub is away it serves on; with --state-dir it also starts without it.
 
-It stops on SIGTERM: listeners are closed, and open connections may run on for --shutdown-timeout.
+It stops on SIGTERM: listeners are closed, and open connections may run on for --shutdown-timeout. That is a restart, not a
+goodbye: see fairlead proxy leave.
 
 To restart or upgrade it without a client noticing, start the new process beside the running one, with the same --name and
 --state-dir: it takes over the sockets and the running UDP flows, and the old one returns by itself once its last connection
@@ -45,6 +46,6 @@ has ended, or --handover-timeout is over. (With data planes that outlive this pr
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
 	f.DurationVar(&o.HandoverTimeout, "handover-timeout", 0, "how long connections may run on after the next process took over; 0: until they end")
 	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Second, "how long connections may run on after SIGTERM, where no other process took over")
-	c.AddCommand(newPurgeCommand(log))
+	c.AddCommand(newLeaveCommand(log), newPurgeCommand(log))
 	return c
 }

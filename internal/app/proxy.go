@@ -118,15 +118,22 @@ func (o *ProxyOptions) namesFile() string {
 
 // check judges what is not judged where it is used. The name is that of an object, and of a file.
 func (o *ProxyOptions) check() error {
-	wrong := validation.IsDNS1123Subdomain(o.Name)
-	if len(o.Name) > 63 {
-		wrong = []string{"must have at most 63 characters"}
-	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("--name %q: %s", o.Name, strings.Join(wrong, "; "))
+	if err := checkProxyName(o.Name); err != nil {
+		return err
 	}
 	if o.Pool == "" {
 		return errors.New("--pool: must be set")
+	}
+	return nil
+}
+
+func checkProxyName(name string) error {
+	wrong := validation.IsDNS1123Subdomain(name)
+	if len(name) > 63 {
+		wrong = []string{"must have at most 63 characters"}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("--name %q: %s", name, strings.Join(wrong, "; "))
 	}
 	return nil
 }

@@ -27,7 +27,12 @@ import (
 func (s *site) leave(timeout time.Duration, change func(*LeaveOptions)) error {
 	o := LeaveOptions{
 		Name: "edge-1", StateDir: s.dir, Timeout: timeout, Hub: s.hub,
-		NewDataplane: func() (dataplane.Dataplane, error) { return builtin.New(builtin.Options{}), nil },
+		NewDataplane: func(name string) (dataplane.Dataplane, error) {
+			if name != builtin.Name {
+				s.t.Errorf("data plane %q is to be emptied", name)
+			}
+			return builtin.New(builtin.Options{}), nil
+		},
 		NewBuilder: func(pool string, dp dataplane.Dataplane) Builder {
 			return build.New(build.Options{ProxyPool: pool, Check: dp.Check})
 		},
@@ -213,6 +218,9 @@ func TestAProxyThatDoesNotRunLeaves(t *testing.T) {
 		t.Errorf("the hub is away: %v", err)
 	}
 	s.hub.comeBack()
+	if err := s.leave(time.Second, func(o *LeaveOptions) { o.Dataplane = "nftables" }); !strings.Contains(errorText(err), "--dataplane") {
+		t.Errorf("another data plane than it had: %v", err)
+	}
 	s.hub.mu.Lock()
 	s.hub.putReport(&v1alpha1.ProxyReport{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "edge-1"}, Boot: p.boot})
 	s.hub.mu.Unlock()
@@ -263,7 +271,7 @@ func TestNobodyLeavesForAProxyThatRunsElsewhere(t *testing.T) {
 				dp := &fakeDataplane{t: t, changed: make(chan struct{}, 1), journal: &journal{}}
 				err := Leave(ctx, LeaveOptions{
 					Name: "edge-1", Timeout: time.Second, Hub: hub, Logger: slog.New(slog.DiscardHandler),
-					NewDataplane: func() (dataplane.Dataplane, error) { return dp, nil },
+					Dataplane: "fake", NewDataplane: func(string) (dataplane.Dataplane, error) { return dp, nil },
 				})
 				left := hub.proxies["edge-1"].Status.Phase == v1alpha1.ProxyLeft
 				if renewed != (err != nil) || left == renewed || renewed && !strings.Contains(err.Error(), "elsewhere") {

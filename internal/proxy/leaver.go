@@ -24,7 +24,7 @@ const (
 	lookEvery = time.Second
 )
 
-// LeaveOptions say who leaves. All but StateDir and Force are needed.
+// LeaveOptions say who leaves. All but StateDir, Force and Dataplane are needed.
 type LeaveOptions struct {
 	Name string
 	// StateDir is that of the proxy's process; empty: it has none, and must not run.
@@ -34,8 +34,10 @@ type LeaveOptions struct {
 	// Force leaves although the hub can't be told.
 	Force bool
 	Hub   Hub
-	// NewDataplane is asked for where no process runs.
-	NewDataplane func() (dataplane.Dataplane, error)
+	// Dataplane that the proxy had; empty: as its Proxy says. It counts where no process runs.
+	Dataplane string
+	// NewDataplane makes one.
+	NewDataplane func(name string) (dataplane.Dataplane, error)
 	// NewBuilder makes an empty Builder for a pool and a data plane.
 	NewBuilder func(pool string, dp dataplane.Dataplane) Builder
 	Logger     *slog.Logger
@@ -121,6 +123,9 @@ func (o *LeaveOptions) alone(ctx context.Context) error {
 	if err := w.may(ctx); err != nil && !o.Force {
 		return err
 	}
+	if err := o.chooseDataplane(ctx); err != nil {
+		return err
+	}
 	g := o.lastGood()
 	if err := o.nobodyElse(ctx, g); err != nil {
 		return err
@@ -135,6 +140,24 @@ func (o *LeaveOptions) alone(ctx context.Context) error {
 		}
 	}
 	return w.say(context.WithoutCancel(ctx), o.Force)
+}
+
+// chooseDataplane has the one emptied that the proxy had, and no other.
+func (o *LeaveOptions) chooseDataplane(ctx context.Context) error {
+	px, err := o.Hub.GetProxy(ctx, o.Name)
+	had := ""
+	if err == nil {
+		had = px.Status.Dataplane
+	}
+	switch {
+	case o.Dataplane == "" && had == "":
+		return errors.New("the hub doesn't say which data plane this proxy had: give it with --dataplane")
+	case o.Dataplane == "":
+		o.Dataplane = had
+	case had != "" && had != o.Dataplane:
+		return fmt.Errorf("this proxy's data plane was %s, not %s: leave --dataplane out", had, o.Dataplane)
+	}
+	return nil
 }
 
 // lastGood is nil where nothing is known of what the proxy served.
@@ -183,7 +206,7 @@ func (o *LeaveOptions) nobodyElse(ctx context.Context, g *LastGood) error {
 
 // empty takes away what a data plane runs without a process, and waits for what is open.
 func (o *LeaveOptions) empty(ctx context.Context, g *LastGood) (err error) {
-	dp, err := o.NewDataplane()
+	dp, err := o.NewDataplane(o.Dataplane)
 	if err != nil {
 		return err
 	}
