@@ -86,7 +86,21 @@ type Proxy struct {
 	at      func(netip.Addr) netip.Addr
 	host    testkit.Host // where it runs; nil: here
 	dial    traffic.Dial // from where clients ask it; nil: from here
+	// elders have handed over, and run until their last connection has ended.
+	elders []*testkit.Process
 }
+
+// HandOver starts a binary beside the running process, which hands over to it and ends with its last connection.
+func (p *Proxy) HandOver(binary string) error {
+	before, err := p.beside(binary)
+	if err == nil {
+		p.elders = append(p.elders, before)
+	}
+	return err
+}
+
+// Elders are the processes that have handed over.
+func (p *Proxy) Elders() []*testkit.Process { return p.elders }
 
 // At returns where this proxy serves a granted address.
 func (p *Proxy) At(a netip.Addr) netip.Addr { return p.at(a) }
@@ -295,6 +309,9 @@ func (f *Fleet) Stop() error {
 	programs := []*Program{f.Manager}
 	for _, p := range f.Proxies {
 		programs = append(programs, p.Program)
+		for _, elder := range p.elders {
+			errs = append(errs, elder.Kill())
+		}
 	}
 	for _, t := range f.Tenants {
 		if t != nil {

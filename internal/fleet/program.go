@@ -152,6 +152,41 @@ func (p *Program) Start() error {
 	return nil
 }
 
+// Replace has it run another binary: the present run ends, and the next one begins.
+func (p *Program) Replace(ctx context.Context, binary string) error {
+	if err := p.Stop(ctx); err != nil {
+		return err
+	}
+	c := p.Process.Command()
+	c.Path = binary
+	next, err := testkit.StartProcess(c)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Process = next
+	p.keep()
+	return nil
+}
+
+// beside starts the next run, of a binary, while the present one goes on, which is returned. Nobody keeps that any more.
+func (p *Program) beside(binary string) (before *testkit.Process, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before = p.Process
+	c := before.Command()
+	c.Path = binary
+	next, err := testkit.StartProcess(c)
+	if err != nil {
+		return nil, err
+	}
+	p.release()
+	p.Process = next
+	p.keep()
+	return before, nil
+}
+
 // kill ends it at once, for the end of the demo.
 func (p *Program) kill() error {
 	p.mu.Lock()

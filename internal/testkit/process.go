@@ -142,6 +142,9 @@ func (p *Process) latest() *run {
 	return p.current
 }
 
+// Command is what it runs.
+func (p *Process) Command() Command { return p.command }
+
 // Name is what errors call it.
 func (p *Process) Name() string { return p.command.Name }
 
