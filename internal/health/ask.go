@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -92,7 +93,7 @@ func askHTTP(conn io.ReadWriter, host string, c lb.Check) error {
 	version, rest, _ := strings.Cut(string(line), " ")
 	code, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	status, err := strconv.ParseUint(code, 10, 31)
-	if err != nil || len(code) != 3 || !strings.HasPrefix(version, "HTTP/") {
+	if _, _, known := http.ParseHTTPVersion(version); err != nil || len(code) != 3 || !known {
 		return errors.New("the answer is not HTTP")
 	}
 	if status >= 200 && status <= 399 || alive(c.Alive, code) {
