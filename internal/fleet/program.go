@@ -57,6 +57,9 @@ func (p *Program) letGo() {
 	p.release()
 }
 
+// LetGo lets it end for good, from now on, without being told to; Start starts it again.
+func (p *Program) LetGo() { p.letGo() }
+
 // hold keeps the present run after letGo.
 func (p *Program) hold() {
 	p.mu.Lock()
