@@ -1,0 +1,143 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/fleet"
+)
+
+// part is what has a version of its own: all proxies are one.
+type part string
+
+const (
+	manager part = "manager"
+	agent   part = "agent"
+	proxies part = "proxies"
+)
+
+// walk visits each mixture of two versions of the three parts, changing one at a time, and ends where it began: upgrades and
+// downgrades, each part before each other. While proxies change, each pool is of two versions for a while.
+var walk = []part{manager, agent, manager, proxies, manager, agent, manager, proxies}
+
+// TestTheWalkVisitsEachMixture so that no pair of versions is left out.
+func TestTheWalkVisitsEachMixture(t *testing.T) {
+	now, seen := map[part]bool{}, map[[3]bool]bool{}
+	for _, p := range walk {
+		now[p] = !now[p]
+		seen[[3]bool{now[manager], now[agent], now[proxies]}] = true
+	}
+	if len(seen) != 8 || now[manager] || now[agent] || now[proxies] {
+		t.Errorf("%d mixtures are visited; it ends at %v", len(seen), now)
+	}
+}
+
+// TestUpgradeAndBack: with the kinds and roles of this version, as docs/upgrading.md begins.
+func TestUpgradeAndBack(t *testing.T) { upgrade(t, "builtin") }
+
+// TestUpgradeAndBackInKernel is the same with nftables, whose proxies are stopped and started.
+func TestUpgradeAndBackInKernel(t *testing.T) { upgrade(t, "nftables") }
+
+func upgrade(t *testing.T, dataplane string) {
+	s := start(t, dataplane)
+	report := s.judge(s.walk)
+	if why := report.Verdict(); why != "" {
+		t.Error(why)
+	}
+	if report.Sent < fewest || report.Held != held {
+		t.Errorf("only %d requests and %d connections were judged", report.Sent, report.Held)
+	}
+	s.control()
+	s.leave()
+}
+
+// walk changes part after part, and sees that the mixture works.
+func (s *site) walk(ctx context.Context) error {
+	is := map[part]string{manager: s.before, agent: s.before, proxies: s.before}
+	for _, p := range walk {
+		if is[p] == s.before {
+			is[p] = s.now
+		} else {
+			is[p] = s.before
+		}
+		began := time.Now()
+		if err := s.change(ctx, p, is[p]); err != nil {
+			return fmt.Errorf("changing %s: %w", p, err)
+		}
+		mixture := fmt.Sprintf("manager %s, agent %s, proxies %s", s.word(is[manager]), s.word(is[agent]), s.word(is[proxies]))
+		if err := s.works(ctx); err != nil {
+			return fmt.Errorf("%s: %w", mixture, err)
+		}
+		s.t.Logf("%s: a Service came and went %s after the change began", mixture, time.Since(began).Round(10*time.Millisecond))
+	}
+	return nil
+}
+
+func (s *site) word(binary string) string {
+	if binary == s.before {
+		return "before"
+	}
+	return "now"
+}
+
+func (s *site) change(ctx context.Context, p part, binary string) error {
+	switch p {
+	case manager:
+		return s.Manager.Replace(ctx, binary)
+	case agent:
+		return s.tenant.Agent.Replace(ctx, binary)
+	}
+	for _, proxy := range s.Proxies {
+		if err := s.changeProxy(ctx, proxy, binary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changeProxy does as docs/running-proxies.md says for the data plane.
+func (s *site) changeProxy(ctx context.Context, p *fleet.Proxy, binary string) error {
+	o, err := s.proxy(ctx, p)
+	if err != nil {
+		return err
+	}
+	if s.dataplane == "builtin" {
+		err = p.HandOver(binary)
+	} else {
+		err = p.Replace(ctx, binary)
+	}
+	if err != nil {
+		return err
+	}
+	return s.next(ctx, p, o.Status.Boot)
+}
+
+// control sees that the judge notices a restart that is none of those: without a hand-over where sockets are the process's own, and
+// with the rules taken away where the kernel has them.
+func (s *site) control() {
+	s.t.Helper()
+	p := s.Proxies[1]
+	report := s.judge(func(ctx context.Context) error {
+		o, err := s.proxy(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := p.Stop(ctx); err != nil {
+			return err
+		}
+		if s.dataplane != "builtin" {
+			if err := s.run(ctx, p, "purge", "proxy", "purge", "--dataplane="+s.dataplane); err != nil {
+				return err
+			}
+		}
+		if err := p.Replace(ctx, s.now); err != nil {
+			return err
+		}
+		return s.next(ctx, p, o.Status.Boot)
+	})
+	if report.Failed == 0 || len(report.Lost) == 0 {
+		s.t.Errorf("a restart that cuts connections was not noticed: %s", report.String())
+	}
+}
