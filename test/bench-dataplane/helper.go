@@ -124,7 +124,7 @@ type nothing struct{}
 
 // play answers for a role until the pipe ends.
 func play(role string) error {
-	known := map[string]func() ops{"server": serverOps, "generator": generatorOps, "probe": probeOps, "plane": planeOps, "holder": holderOps}
+	known := map[string]func() ops{"server": serverOps, "generator": generatorOps, "probe": probeOps, "plane": planeOps, "holder": holderOps, "sender": senderOps}
 	make, ok := known[role]
 	if !ok {
 		return fmt.Errorf("no such role: %s", role)

@@ -3,7 +3,8 @@
 // with wires between them. It needs root, nft and haproxy. All of it runs on two
 // processors, however many there are, and what is compared is interleaved.
 //
-//	rounds of load: direct, HAProxy, builtin, nftables, by hand, and back   ─▶ paired ratios ─┐
+//	flows without answers, in batches taken in turn                         ─▶ ns a packet ───┐
+//	rounds of load: direct, HAProxy, builtin, nftables, by hand, and back   ─▶ paired ratios ─┤
 //	one change at 10, 1,000, 10,000 frontends, watched by connections alone ─▶ time to effect ├▶ figures, each with its bound
 //	50,000 connections held open while a member drains                      ─▶ cost of counting ─┘
 package main
@@ -34,6 +35,7 @@ type options struct {
 	repeats   int
 	hold      int
 	period    time.Duration
+	flows     int
 }
 
 // bench is one run.
@@ -58,7 +60,8 @@ func main() {
 	flag.StringVar(&o.output, "o", "table", "output: table or json, with durations in nanoseconds, memory in bytes, latencies in microseconds")
 	flag.BoolVar(&o.quick, "quick", false, "a short look: few rounds, few changes; flags that are set stay")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our data planes under load")
-	flag.StringVar(&o.only, "only", "traffic,changes,open", "which parts to run")
+	flag.StringVar(&o.only, "only", "flows,traffic,changes,open", "which parts to run")
+	flag.IntVar(&o.flows, "flows", 20, fmt.Sprintf("how often %d batches of flows are sent each way", flowsTurns))
 	flag.IntVar(&o.rounds, "rounds", 21, "rounds of load; fixed before the first")
 	flag.IntVar(&o.turns, "turns", 8, "turns of load of each kind in a round; what is compared takes turns")
 	flag.DurationVar(&o.turn, "turn", 250*time.Millisecond, "how long a turn lasts")
@@ -80,6 +83,7 @@ func (o *options) shorten() {
 	set := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
 	for name, do := range map[string]func(){
+		"flows":   func() { o.flows = 5 },
 		"rounds":  func() { o.rounds = 3 },
 		"turns":   func() { o.turns = 2 },
 		"repeats": func() { o.repeats = 5 },
@@ -97,12 +101,12 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	only := strings.Split(o.only, ",")
 	for _, part := range only {
-		if !slices.Contains([]string{"traffic", "changes", "open"}, part) {
-			return fmt.Errorf("-only %q: must be of traffic, changes, open", part)
+		if !slices.Contains([]string{"flows", "traffic", "changes", "open"}, part) {
+			return fmt.Errorf("-only %q: must be of flows, traffic, changes, open", part)
 		}
 	}
-	if o.rounds < 1 || o.repeats < 1 || o.turns < 1 || o.turn <= 0 || o.period <= 0 || o.frontends < 1 {
-		return fmt.Errorf("-rounds, -turns, -turn, -repeats, -period and -frontends must be above 0")
+	if o.rounds < 1 || o.repeats < 1 || o.turns < 1 || o.turn <= 0 || o.period <= 0 || o.frontends < 1 || o.flows < 1 {
+		return fmt.Errorf("-rounds, -turns, -turn, -repeats, -period, -flows and -frontends must be above 0")
 	}
 	b := &bench{options: o, traffic: map[string]rounds{}}
 	if b.cpus, err = twoProcessors(); err != nil {
@@ -113,6 +117,7 @@ func run(ctx context.Context, o options) (err error) {
 		name, doing string
 		do          func(context.Context) error
 	}{
+		{"flows", "packets of flows, each by the sender's clock", b.measureFlows},
 		{"traffic", fmt.Sprintf("%d rounds of load, %d turns of %s of each kind", o.rounds, o.turns, o.turn), b.measureTraffic},
 		{"changes", fmt.Sprintf("changes, %d times each", o.repeats), b.measureChanges},
 		{"open", fmt.Sprintf("%d connections held open", o.hold), b.measureOpen},

@@ -29,16 +29,22 @@ func intervalOf(values []float64) interval {
 	s := slices.Sorted(slices.Values(values))
 	median := (s[(n-1)/2] + s[n/2]) / 2
 	// The k smallest and the k largest are left out, as many as P(k or fewer of n are on one side) allows.
-	k, tail := 0, math.Pow(0.5, float64(n))
-	left := tail // P(k or fewer)
+	k, left := 0, binomial(n, 0)
 	for {
-		tail *= float64(n-k) / float64(k+1)
+		tail := binomial(n, k+1)
 		if 2*(left+tail) > 0.05 {
 			return interval{median, s[k], s[n-1-k], max(0, 1-2*left)}
 		}
 		left += tail
 		k++
 	}
+}
+
+// binomial is the chance that exactly k of n are on one side of the median. (0.5 to the power of n is 0 to a float64 where n is
+// above a thousand.)
+func binomial(n, k int) float64 {
+	lgamma := func(i int) float64 { v, _ := math.Lgamma(float64(i) + 1); return v }
+	return math.Exp(lgamma(n) - lgamma(k) - lgamma(n-k) - float64(n)*math.Ln2)
 }
 
 // ratios divides pairs.

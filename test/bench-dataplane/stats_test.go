@@ -15,6 +15,7 @@ func TestIntervalIsThatOfTheOrderStatistics(t *testing.T) {
 	}{
 		{15, 4, 12, 0.9648},
 		{20, 6, 15, 0.9586},
+		{2500, 1201, 1300, 0.9523},
 		{6, 1, 6, 0.9688},
 		{3, 1, 3, 0.75}, // too few for 95 %, and it says so
 		{1, 1, 1, 0},
