@@ -32,7 +32,7 @@ func (d *Dataplane) Recover(_ context.Context, lastGood *lb.Program) (dataplane.
 		for i := range lastGood.Listeners {
 			l := &lastGood.Listeners[i]
 			wanted[l.Socket] = true
-			if s := d.sockets[l.Socket]; s == nil || s.have == nil || !s.have.hasMark {
+			if s := d.sockets[l.Socket]; s == nil || s.have == nil || !s.have.served() {
 				drift.Missing += len(l.Frontends)
 			}
 		}
@@ -110,7 +110,7 @@ func (d *Dataplane) reread() error {
 	for at, have := range r.sockets {
 		s := d.socket(at)
 		s.have = &route{
-			mark: have.mark, hasMark: have.hasMark, port: have.port, hasPort: have.hasPort, limited: have.limited,
+			mark: have.mark, open: have.open, admitted: have.admitted, port: have.port, hasPort: have.hasPort, limited: have.limited,
 			sources: have.sources, comment: have.comment, id: idOf(have.comment, at), drain: d.o.OrphanTimeout,
 		}
 		if g := d.byMark[have.mark]; g != nil {
@@ -326,7 +326,7 @@ func (d *Dataplane) blameAll(tenants map[lb.TenantID]bool, message string) {
 
 // same says that the kernel has nothing to change from one to the other.
 func (r *route) same(have *route) bool {
-	return have != nil && r.hasMark == have.hasMark && r.mark == have.mark && r.hasPort == have.hasPort && r.port == have.port &&
+	return have != nil && r.open == have.open && r.admitted == have.admitted && r.mark == have.mark && r.hasPort == have.hasPort && r.port == have.port &&
 		r.limited == have.limited && r.comment == have.comment && slices.Equal(r.sources, have.sources)
 }
 
@@ -375,7 +375,7 @@ func (d *Dataplane) committed() departed {
 		}
 	}
 	for s := range d.dirty.sockets {
-		if s.have != nil && s.have.hasMark {
+		if s.have != nil && s.have.served() {
 			gone.routes[s] = s.have
 		}
 		s.have = s.want

@@ -13,6 +13,7 @@ const (
 	chainAstray  = "astray"
 	chainCut     = "cut"
 	chainInvalid = "invalid"
+	chainHide    = "hide"
 )
 
 func reset() *expr.Reject {
@@ -35,6 +36,10 @@ func (l *layout) plainChains(w *rules) []chain {
 			join([]expr.Any{count(counterAstray)}, isTCP(), []expr.Any{reset()}),
 		}},
 		{name: chainCut, rules: cutRules()},
+		// A member sees this host, not the client. What is not ours stays as it is.
+		{name: chainHide, rules: [][]expr.Any{
+			join(markBits(markMask|markKeep, markBase, expr.CmpOpEq), []expr.Any{&expr.Masq{}}),
+		}},
 	}
 	invalid := chain{name: chainInvalid}
 	for _, f := range l.families() {
@@ -54,7 +59,19 @@ func midway() []expr.Any {
 	return flags(flagFin|flagSyn|flagRst|flagAck, flagSyn, expr.CmpOpNeq)
 }
 
-// vipChain finds the frontend of what is addressed to one of our addresses.
+// open is the rule that finds a frontend that everybody may connect to. It comes before all others: most new connections need no
+// more to be looked up.
+func (f *family) open() []expr.Any { return f.markBy(f.fe) }
+
+// markBy marks a connection by its frontend in a map, and sends it to a member.
+func (f *family) markBy(s *set) []expr.Any {
+	return join(f.is(), f.frontend(), []expr.Any{
+		&expr.Lookup{SourceRegister: 1, DestRegister: 1, IsDestRegSet: true, SetName: s.name},
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true}, goTo(f.spray),
+	})
+}
+
+// vipChain is for the other connections to one of our addresses.
 func (l *layout) vipChain(w *rules, f *family) chain {
 	others := w.protocols()
 	others.Invert = true
@@ -63,21 +80,24 @@ func (l *layout) vipChain(w *rules, f *family) chain {
 		{l4proto(1), others, &expr.Verdict{Kind: expr.VerdictReturn}},
 		join(f.is(), f.frontend(), []expr.Any{lookup(f.limited)}, source,
 			[]expr.Any{&expr.Lookup{SourceRegister: 1, SetName: f.sources.name, Invert: true}, goTo(chainDenied)}),
-		join(f.is(), f.frontend(), []expr.Any{
-			&expr.Lookup{SourceRegister: 1, DestRegister: 1, IsDestRegSet: true, SetName: f.fe.name},
-			&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true}, goTo(f.spray),
-		}),
+		f.markBy(f.admitted),
 		{goTo(chainNobody)},
 	}}
 }
 
-// spreadChain sends the connection to a member. One that another proxy had goes on where its member sees the client: the
+// opening is a segment that opens a connection.
+func opening() []expr.Any {
+	return flags(flagFin|flagSyn|flagRst|flagAck, flagSyn, expr.CmpOpEq)
+}
+
+// spreadChain sends the connection to a member; the first rule is for most, and asks for nothing that they don't need. One that another proxy had goes on where its member sees the client: the
 // same member gets it. Else it would come from another address, and is reset at once.
 func (l *layout) spreadChain(w *rules, f *family) chain {
 	return chain{name: f.spray, rules: [][]expr.Any{
+		join(markBits(markIP, 0, expr.CmpOpEq), f.toMember(opening(), true)),
 		join(markBits(markKeep, 0, expr.CmpOpEq), midway(), []expr.Any{goTo(chainAstray)}),
-		join(markBits(markIP, 0, expr.CmpOpEq), f.toMember(w.protocols(), true)),
-		f.toMember(w.protocols(), false),
+		join(markBits(markIP, 0, expr.CmpOpEq), f.toMember(w.carried(), true)),
+		f.toMember(w.carried(), false),
 		{goTo(chainNobody)},
 	}}
 }
@@ -109,6 +129,8 @@ func cutRules() [][]expr.Any {
 // baseChains are those that the kernel calls. Those of kind nat see a connection's first packet only.
 func (l *layout) baseChains(*rules) []chain {
 	guard := chain{name: "guard", kind: "filter", hook: unix.NF_INET_PRE_ROUTING, priority: -110, rules: [][]expr.Any{
+		// Of all packets that conntrack knows this ends the chain, but for connections that are being ended.
+		join(markBits(markCut, 0, expr.CmpOpEq), []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}),
 		{&expr.Ct{Key: expr.CtKeySTATE, Register: 1}, masked(u32le(1), u32le(0)), unequal(0, 0, 0, 0), goTo(chainInvalid)},
 		join(markBits(markMask|markCut, markBase|markCut, expr.CmpOpEq), []expr.Any{goTo(chainCut)}),
 	}}
@@ -117,10 +139,14 @@ func (l *layout) baseChains(*rules) []chain {
 		// A reset that nobody and astray answer this host itself with.
 		join(flags(flagRst, flagRst, expr.CmpOpEq), []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}),
 	}}
-	for _, f := range l.families() {
-		r := f.destinationIn(f.vips, goTo(f.vip))
-		prerouting.rules = append(prerouting.rules, r)
-		output.rules = append(output.rules, r)
+	for _, find := range []func(*family) []expr.Any{
+		(*family).open,
+		func(f *family) []expr.Any { return f.destinationIn(f.vips, goTo(f.vip)) },
+	} {
+		for _, f := range l.families() {
+			prerouting.rules = append(prerouting.rules, find(f))
+			output.rules = append(output.rules, find(f))
+		}
 	}
 	for _, f := range l.families() {
 		// What a member sends into a connection that another proxy had waits for the client's packet, which says whose it is.
@@ -128,12 +154,15 @@ func (l *layout) baseChains(*rules) []chain {
 			[]expr.Any{l4proto(1), transport(9, 0, 2), lookup(l.targets), &expr.Verdict{Kind: expr.VerdictDrop}}))
 	}
 	postrouting := chain{name: "postrouting", kind: "nat", hook: unix.NF_INET_POST_ROUTING, priority: 100, rules: [][]expr.Any{
-		join(markBits(markMask, markBase, expr.CmpOpNeq), []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}),
-		join(markBits(markKeep, 0, expr.CmpOpEq), []expr.Any{&expr.Masq{}}),
+		join(markBits(markMask|markKeep, markBase|markKeep, expr.CmpOpNeq), []expr.Any{goTo(chainHide)}),
 	}}
+	for _, f := range l.families() { // A member that is a client of its own service.
+		postrouting.rules = append(postrouting.rules, f.sourceIn(f.members, &expr.Masq{}))
+	}
+	// This host, no packet of which came by an interface, from an address that members can't answer.
+	postrouting.rules = append(postrouting.rules, []expr.Any{&expr.Meta{Key: expr.MetaKeyIIF, Register: 1}, unequal(u32le(0)...), &expr.Verdict{Kind: expr.VerdictAccept}})
 	for _, f := range l.families() {
-		// A member that is a client of its own service; and this host, from an address that members can't answer.
-		postrouting.rules = append(postrouting.rules, f.sourceIn(f.members, &expr.Masq{}), f.sourceIn(f.vips, &expr.Masq{}))
+		postrouting.rules = append(postrouting.rules, f.sourceIn(f.vips, &expr.Masq{}))
 	}
 	// What prober sends belongs to no connection.
 	probe := chain{name: "probe", kind: "filter", hook: unix.NF_INET_LOCAL_OUT, priority: -300, rules: [][]expr.Any{

@@ -23,6 +23,10 @@
 // The mark goes into the connection (ct mark) and says whose it is: see mark. Only a connection's first packet sees
 // these maps. Later ones follow conntrack, whatever has changed since, and whether or not this process runs.
 //
+// The rules stand so that most connections meet few of them. A frontend whose sources are limited has its mark in admitted4
+// instead: only what finds nothing in frontends4 is asked where it comes from, or whether its address is ours at all. A look-up
+// that finds nothing costs twice as much as one that does, and a test of bits in a packet or a mark next to nothing.
+//
 // Clients are turned away by a TCP reset, or ICMP port unreachable for UDP and SCTP, where a frontend has no member and
 // at ports of a served address that nobody serves; what sources may not connect is dropped.
 //

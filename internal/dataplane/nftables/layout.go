@@ -20,17 +20,19 @@ const (
 
 // family is what differs between the two families of addresses in the table.
 type family struct {
-	suffix     string
-	nfproto    byte
-	addrType   uint32
-	addrLen    int
-	saddr      uint32 // offset of the source address in the network header
-	daddr      uint32
-	userdata   []byte // of the map from slots to members, so that `nft list` can print it
-	fe, port   *set
-	node       *set
-	vips       *set
-	members    *set
+	suffix   string
+	nfproto  byte
+	addrType uint32
+	addrLen  int
+	saddr    uint32 // offset of the source address in the network header
+	daddr    uint32
+	userdata []byte // of the map from slots to members, so that `nft list` can print it
+	fe, port *set
+	node     *set
+	vips     *set
+	members  *set
+	// admitted are the frontends whose sources are limited, for sources that may connect.
+	admitted   *set
 	limited    *set
 	sources    *set
 	registers  registers
@@ -124,11 +126,15 @@ func (l *layout) newFamily(f family) *family {
 	f.node = l.add(&set{name: "slots" + f.suffix, keyType: concat(typeMark, typeInteger), keyLen: 8, dataType: f.addrType, dataLen: uint32(f.addrLen), userdata: f.userdata})
 	f.vips = l.add(&set{name: "vips" + f.suffix, keyType: f.addrType, keyLen: uint32(f.addrLen), userdata: userdataNet})
 	f.members = l.add(&set{name: "members" + f.suffix, keyType: f.addrType, keyLen: uint32(f.addrLen), userdata: userdataNet})
+	f.admitted = l.add(&set{name: "admitted" + f.suffix, keyType: frontend, keyLen: length, dataType: typeMark, dataLen: 4, counter: true, userdata: userdataHostData})
 	f.limited = l.add(&set{name: "limited" + f.suffix, keyType: frontend, keyLen: length})
 	f.sources = l.add(&set{name: "sources" + f.suffix, keyType: concat(f.addrType, typeProto, typeService, f.addrType), keyLen: length + uint32(f.addrLen),
 		interval: []uint32{uint32(f.addrLen), 1, 2, uint32(f.addrLen)}})
 	return &f
 }
+
+// frontends are the maps that have frontends' marks, and count their connections.
+func (l *layout) frontends() []*set { return []*set{l.v4.fe, l.v4.admitted, l.v6.fe, l.v6.admitted} }
 
 // of is the family of an address.
 func (l *layout) of(a netip.Addr) *family {

@@ -28,7 +28,12 @@ type metrics struct {
 }
 
 // count64 is a count that goes on where the kernel's begins anew.
-type count64 struct{ kernel, before uint64 }
+type count64 struct {
+	kernel, before uint64
+	// set and mark tell the element that counts from the one before.
+	set  *set
+	mark mark
+}
 
 func (c count64) total() uint64 { return c.before + c.kernel }
 
@@ -113,16 +118,17 @@ const (
 
 func (m *metrics) collectFrontends(out chan<- prometheus.Metric, served map[lb.Socket]lb.FrontendID) {
 	seen := make(map[lb.FrontendID]count64, len(served))
-	for _, f := range m.d.layout.families() {
-		err := m.d.layout.elements(m.d.reads, f.fe, func(e listed) {
+	for _, set := range m.d.layout.frontends() {
+		err := m.d.layout.elements(m.d.reads, set, func(e listed) {
 			at, ok := socketOf(e.key)
 			id, known := served[at]
 			if !ok || !known {
 				return
 			}
 			c := m.seen[id]
-			if e.packets < c.kernel { // Another element has taken its place.
+			if mark := markOf(e.value); e.packets < c.kernel || set != c.set || mark != c.mark { // Another element has taken its place.
 				c.before += c.kernel
+				c.set, c.mark = set, mark
 			}
 			c.kernel = e.packets
 			seen[id] = c

@@ -1,6 +1,7 @@
 package nftables_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -49,6 +50,18 @@ fairlead_nftables_turned_away_total{because="nobody"} 1
 # HELP fairlead_proxy_accepted_total Clients' connections accepted.
 # TYPE fairlead_proxy_accepted_total counter
 fairlead_proxy_accepted_total{loadbalancer="web",tenant="acme"} 6
+`, "fairlead_proxy_accepted_total")
+	limited := both(lb.TCP, byClient, 11)
+	for _, f := range limited.Tenants["acme"].Frontends {
+		f.Sources = []netip.Prefix{netip.MustParsePrefix("10.1.0.3/32"), netip.MustParsePrefix("fd01::/64")}
+	}
+	w.apply(limited)
+	w.spread("10.1.0.3", vip, 2)
+	w.dial(w.client, "10.1.0.2", vip)
+	expect(`
+# HELP fairlead_proxy_accepted_total Clients' connections accepted.
+# TYPE fairlead_proxy_accepted_total counter
+fairlead_proxy_accepted_total{loadbalancer="web",tenant="acme"} 8
 `, "fairlead_proxy_accepted_total")
 	if problems, err := testutil.GatherAndLint(r); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

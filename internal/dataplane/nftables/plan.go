@@ -184,7 +184,7 @@ func one(yes bool) int {
 // hold has a socket need its address while it is wanted or in the kernel: until its last connection is known of, an
 // address must not seem to be somebody else's.
 func (d *Dataplane) hold(s *socket) {
-	served := s.have != nil && s.have.hasMark
+	served := s.have != nil && s.have.served()
 	users := one(s.want != nil || served)
 	assigners := one(s.want != nil && s.want.assign || served && s.have.assign)
 	if users != s.users || assigners != s.assigners {
@@ -402,11 +402,13 @@ func (d *Dataplane) route(s *socket) *route {
 	}
 	delete(d.refused, f.f.ID)
 	r := &route{
-		id: f.f.ID, mark: f.pool.spread.mark, tag: f.pool.spread.tag, hasMark: true, port: p.Port, hasPort: true,
+		id: f.f.ID, mark: f.pool.spread.mark, tag: f.pool.spread.tag, port: p.Port, hasPort: true,
 		comment: frontendComment(f.f.ID), drain: p.DrainTimeout, assign: f.f.Assign,
-		limited: len(f.f.Sources) > 0,
 	}
-	if r.limited {
+	if len(f.f.Sources) == 0 {
+		r.open = true
+	} else {
+		r.admitted, r.limited = true, true
 		r.sources = sourcesOf(s.at, f.f.Sources)
 	}
 	return r

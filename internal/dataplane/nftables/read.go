@@ -23,14 +23,14 @@ type running struct {
 }
 
 type runningSocket struct {
-	mark    mark
-	port    uint16
-	hasMark bool
-	hasPort bool
-	limited bool
-	sources []sourceKeys
-	comment string
-	accepts uint64
+	mark mark
+	port uint16
+	// open, admitted: the map of that name has its mark.
+	open, admitted   bool
+	hasPort, limited bool
+	sources          []sourceKeys
+	comment          string
+	accepts          uint64
 }
 
 // sourceKeys are the first and last key of a range of sources.
@@ -219,7 +219,7 @@ func (r *running) take(l *layout, s *set) func(listed) {
 	return func(listed) {}
 }
 
-func (r *running) takeFamily(f *family, s *set) func(listed) {
+func (r *running) takeFamily(f *family, set *set) func(listed) {
 	of := func(e listed, note func(*runningSocket)) {
 		if at, ok := socketOf(e.key); ok {
 			note(r.socket(at))
@@ -232,11 +232,12 @@ func (r *running) takeFamily(f *family, s *set) func(listed) {
 			}
 		}
 	}
-	switch s {
-	case f.fe:
+	switch set {
+	case f.fe, f.admitted:
 		return func(e listed) {
 			of(e, func(s *runningSocket) {
-				s.mark, s.hasMark, s.comment, s.accepts = markOf(e.value), true, e.comment, e.packets
+				s.mark, s.comment, s.accepts = markOf(e.value), e.comment, e.packets
+				s.open, s.admitted = s.open || set == f.fe, s.admitted || set == f.admitted
 			})
 		}
 	case f.port:

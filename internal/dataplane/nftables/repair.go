@@ -172,7 +172,7 @@ func countAll[K comparable, V any](all map[K]V, found, should func(V) bool) (n i
 
 // is says that the kernel has the route.
 func (r *route) is(s *runningSocket) bool {
-	if s == nil || s.mark != r.mark || s.port != r.port || s.hasMark != r.hasMark || s.hasPort != r.hasPort ||
+	if s == nil || s.mark != r.mark || s.port != r.port || s.open != r.open || s.admitted != r.admitted || s.hasPort != r.hasPort ||
 		s.limited != r.limited || s.comment != r.comment || len(s.sources) != len(r.sources) {
 		return false
 	}

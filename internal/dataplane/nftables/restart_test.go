@@ -245,6 +245,8 @@ func TestAQuietChangeIsMended(t *testing.T) {
 	for _, harm := range []string{
 		"delete element inet fairlead slots4 { 0x1b300001 . 7 }",
 		"delete element inet fairlead sources6 { 2001:db8::1 . tcp . 80 . fd01::/64 }",
+		"add element inet fairlead frontends4 { 198.18.0.1 . tcp . 80 : 0x1b300001 }",
+		"delete element inet fairlead admitted6 { 2001:db8::1 . tcp . 80 }",
 		"add element inet fairlead targets { tcp . 99 }",
 		"add element inet fairlead ports4 { 198.18.0.9 . tcp . 80 : 1 }",
 		"delete element inet fairlead members4 { 10.2.0.11 }",

@@ -170,6 +170,9 @@ func (w *rules) addRule(chain string, exprs []expr.Any) {
 	w.b.Add(unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, unix.NFPROTO_INET, a)
 }
 
+// carried is whether the protocol is one that is carried.
+func (w *rules) carried() []expr.Any { return []expr.Any{l4proto(1), w.protocols()} }
+
 // protocols makes an anonymous set of those that are carried; each rule has its own.
 func (w *rules) protocols() *expr.Lookup {
 	const name = "__set%d"
@@ -273,16 +276,16 @@ func (f *family) sourceIn(s *set, then expr.Any) []expr.Any {
 	return out
 }
 
-// toMember sends the connection to the member of a slot; which one, the client's address says, and its port with
-// byFlow. It does nothing if there is no member.
-func (f *family) toMember(protocols *expr.Lookup, byFlow bool) []expr.Any {
+// toMember sends a connection of these protocols to the member of a slot; which one, the client's address says, and its port
+// with byFlow. It does nothing if there is no member.
+func (f *family) toMember(protocols []expr.Any, byFlow bool) []expr.Any {
 	r, length := f.registers, uint32(f.addrLen)
 	load := []expr.Any{network(r.hashSource, f.saddr, f.addrLen)}
 	if byFlow {
 		load, length = append(load, transport(r.hashPort, 0, 2)), length+4
 	}
 	return join(
-		[]expr.Any{l4proto(1), protocols}, f.is(),
+		protocols, f.is(),
 		[]expr.Any{&expr.Ct{Key: expr.CtKeyMARK, Register: 1}}, load,
 		[]expr.Any{
 			&expr.Hash{SourceRegister: r.hashSource, DestRegister: 9, Length: length, Modulus: slots, Seed: hashSeed, Type: expr.HashTypeJenkins},

@@ -119,14 +119,18 @@ type route struct {
 	mark mark
 	tag  tag
 	port uint16
-	// hasMark and hasPort: what the kernel had of it when this process began may be half of it.
-	hasMark, hasPort bool
-	limited          bool
+	// open: everybody may connect, the mark is in the map of frontends. admitted: it is in the map of those whose sources are
+	// limited. What the kernel had when this process began may be half of a route, or too much.
+	open, admitted   bool
+	hasPort, limited bool
 	sources          []sourceKeys
 	comment          string
 	drain            time.Duration
 	assign           bool
 }
+
+// served says that new connections are sent by it.
+func (r *route) served() bool { return r.open || r.admitted }
 
 // socket is an address, protocol and port with the route that it has.
 type socket struct {
@@ -249,12 +253,16 @@ func (s *socket) put(c *change, l *layout) {
 	if have == nil {
 		have = &route{}
 	}
-	if have.hasMark != want.hasMark || have.mark != want.mark || have.comment != want.comment {
-		if have.hasMark {
-			c.take(f.fe, o, key)
+	same := have.mark == want.mark && have.comment == want.comment
+	for _, m := range []struct {
+		set        *set
+		have, want bool
+	}{{f.fe, have.open, want.open}, {f.admitted, have.admitted, want.admitted}} {
+		if m.have && !(m.want && same) {
+			c.take(m.set, o, key)
 		}
-		if want.hasMark {
-			c.put(f.fe, o, key, markKey(want.mark), want.comment)
+		if m.want && !(m.have && same) {
+			c.put(m.set, o, key, markKey(want.mark), want.comment)
 		}
 	}
 	if have.hasPort != want.hasPort || have.port != want.port {
