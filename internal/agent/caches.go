@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -95,4 +98,36 @@ func slimNode(obj any) (any, error) {
 	}
 	n.Status = status
 	return n, nil
+}
+
+// looked is how many of the hub's objects are looked at, to tell whether it is older than the caches.
+const looked = 8
+
+// newest returns what finds the objects of the hub's cache that changed last.
+func newest(hub client.Reader, namespace string) func(context.Context) ([]client.Object, error) {
+	return func(ctx context.Context) ([]client.Object, error) {
+		groups, balancers := &v1alpha1.TargetGroupList{}, &clusterv1.LoadBalancerList{}
+		for _, list := range []client.ObjectList{groups, balancers} {
+			if err := hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return nil, fmt.Errorf("listing what is cached: %w", err)
+			}
+		}
+		var all []client.Object
+		for i := range groups.Items {
+			all = append(all, &groups.Items[i])
+		}
+		for i := range balancers.Items {
+			all = append(all, &balancers.Items[i])
+		}
+		slices.SortFunc(all, func(a, b client.Object) int {
+			switch x, y := a.GetResourceVersion(), b.GetResourceVersion(); {
+			case older(x, y):
+				return 1
+			case older(y, x):
+				return -1
+			}
+			return 0
+		})
+		return all[:min(looked, len(all))], nil
+	}
 }

@@ -7,34 +7,8 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// mayReadClasses gives the agent what the hub's manager gives it beside its namespace.
-func (w *world) mayReadClasses() {
-	w.Helper()
-	meta := metav1.ObjectMeta{Name: w.hubNamespace}
-	read := []string{"get", "list", "watch"}
-	w.forTheTest(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"tenants"}, ResourceNames: []string{w.hubNamespace}, Verbs: read},
-		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"loadbalancerclasses"}, Verbs: read},
-	}})
-	w.forTheTest(&rbacv1.ClusterRoleBinding{ObjectMeta: meta,
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.hubNamespace, Name: v1alpha1.AgentServiceAccount}},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.hubNamespace}})
-}
-
-func (w *world) forTheTest(o client.Object) {
-	w.Helper()
-	w.must(w.hub.api.Create(w.Context(), o))
-	w.Cleanup(func() {
-		if err := w.hub.api.Delete(context.Background(), o); err != nil {
-			w.Error(err)
-		}
-	})
-}
 
 func (w *world) classOf(name, want string) {
 	w.Helper()
@@ -49,14 +23,11 @@ func (w *world) classOf(name, want string) {
 func TestTheHubsDefaultClassIsWrittenByTheAgent(t *testing.T) {
 	w := newWorld(t)
 	w.create("before")
-	w.classOf("before", "") // it may not read classes: the manager's to fill in
+	w.classOf("before", "") // none is marked
 	w.stop()
 	marked := map[string]string{v1alpha1.AnnotationDefaultClass: "true"}
 	edge := &v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: "edge", Annotations: marked}, Spec: v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: "edge"}}}
 	w.forTheTest(edge)
-	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: w.hubNamespace}}
-	w.forTheTest(tenant)
-	w.mayReadClasses()
 	w.start()
 	w.loadBalancerThat("before", "has the default class", func(l *clusterv1.LoadBalancer) error {
 		if l.Spec.ClassName != "edge" {
@@ -67,8 +38,7 @@ func TestTheHubsDefaultClassIsWrittenByTheAgent(t *testing.T) {
 	w.create("hubs-default")
 	w.classOf("hubs-default", "edge")
 	// The Tenant's own default is for what comes; what has a class keeps it.
-	tenant.Spec.DefaultClass = "gold"
-	w.must(w.hub.api.Update(t.Context(), tenant))
+	w.tenantSays(func(t *v1alpha1.Tenant) { t.Spec.DefaultClass = "gold" })
 	w.eventually("a Service with the Tenant's default", func(ctx context.Context) error {
 		s := w.service("")
 		s.GenerateName = "tenants-default-"

@@ -122,6 +122,7 @@ func newWorld(t testing.TB) *world {
 		w.must(w.hub.api.Create(t.Context(), o))
 	}
 	w.must(w.tenant.api.Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	w.tenantInHub()
 	w.agentHub = w.identity(w.hub, account.Namespace, account.Name)
 	w.agentTenant = w.identity(w.tenant, v1alpha1.SystemNamespace, v1alpha1.AgentServiceAccount)
 	w.manager = playManager(t, w.hub.api, w.hubNamespace)
@@ -131,6 +132,47 @@ func newWorld(t testing.TB) *world {
 	w.start()
 	t.Cleanup(w.clean)
 	return w
+}
+
+// tenantInHub makes the Tenant, bound to the tenant's cluster, and what the hub's manager gives its agent beside the namespace.
+func (w *world) tenantInHub() {
+	w.Helper()
+	system := &v1.Namespace{}
+	w.must(w.tenant.api.Get(w.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
+	meta := metav1.ObjectMeta{Name: w.hubNamespace}
+	read := []string{"get", "list", "watch"}
+	w.forTheTest(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"tenants"}, ResourceNames: []string{w.hubNamespace}, Verbs: read},
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"loadbalancerclasses"}, Verbs: read},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"}},
+	}})
+	w.forTheTest(&rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.hubNamespace, Name: v1alpha1.AgentServiceAccount}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.hubNamespace}})
+	w.forTheTest(&v1alpha1.Tenant{ObjectMeta: meta})
+	w.tenantSays(func(t *v1alpha1.Tenant) { t.Status.ClusterUID = string(system.UID) })
+}
+
+// tenantSays changes the Tenant, and its status, as the hub's manager or its operator do.
+func (w *world) tenantSays(change func(*v1alpha1.Tenant)) {
+	w.Helper()
+	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: w.hubNamespace}}
+	w.must(w.hub.api.Get(w.Context(), client.ObjectKeyFromObject(t), t))
+	old := t.DeepCopy()
+	change(t)
+	status := t.DeepCopy()
+	w.must(w.hub.api.Patch(w.Context(), t, client.MergeFrom(old)))
+	w.must(w.hub.api.Status().Patch(w.Context(), status, client.MergeFrom(old)))
+}
+
+func (w *world) forTheTest(o client.Object) {
+	w.Helper()
+	w.must(w.hub.api.Create(w.Context(), o))
+	w.Cleanup(func() {
+		if err := w.hub.api.Delete(context.Background(), o); err != nil {
+			w.Error(err)
+		}
+	})
 }
 
 func (w *world) identity(p plane, namespace, name string) *rest.Config {

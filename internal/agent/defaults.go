@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -18,17 +19,35 @@ type defaults struct {
 	hub    cache.Cache
 	tenant string
 	synced atomic.Bool
+	// changed is told of each change of the Tenant.
+	changed func()
 }
 
 // Start fills the cache until ctx ends.
 func (d *defaults) Start(ctx context.Context) error {
 	for _, kind := range []client.Object{&v1alpha1.Tenant{}, &v1alpha1.LoadBalancerClass{}} {
-		if _, err := d.hub.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+		informer, err := d.hub.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
 			return fmt.Errorf("watching classes: %w", err)
+		}
+		if _, tenants := kind.(*v1alpha1.Tenant); !tenants {
+			continue
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: d.update}); err != nil {
+			return fmt.Errorf("watching the Tenant: %w", err)
 		}
 	}
 	go func() { d.synced.Store(d.hub.WaitForCacheSync(ctx)) }()
 	return d.hub.Start(ctx)
+}
+
+// update tells of what concerns more than classes.
+func (d *defaults) update(old, next any) {
+	before, ok := old.(*v1alpha1.Tenant)
+	after, ok2 := next.(*v1alpha1.Tenant)
+	if ok && ok2 && (before.Cluster() != after.Cluster() || before.Status.HubEpoch != after.Status.HubEpoch) {
+		d.changed()
+	}
 }
 
 // class is the Tenant's, else the one that is marked in the hub, of several the oldest; empty if it is not known.

@@ -64,11 +64,21 @@ func (r *recorder) say(s *v1.Service, v service.Verdict) {
 
 // tell queues an event.
 func (r *recorder) tell(h happening) {
+	e := newEvent(r.instance, h)
+	select {
+	case r.queue <- e:
+	default:
+		r.metrics.eventsDropped.Inc()
+	}
+}
+
+// newEvent is the object that tells a happening.
+func newEvent(instance string, h happening) *eventsv1.Event {
 	e := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: h.about.Namespace, Name: h.name},
 		EventTime:           metav1.NowMicro(),
 		ReportingController: reporter,
-		ReportingInstance:   r.instance,
+		ReportingInstance:   instance,
 		Action:              eventAction,
 		Reason:              h.reason,
 		Type:                v1.EventTypeNormal,
@@ -81,11 +91,7 @@ func (r *recorder) tell(h happening) {
 	if h.warning {
 		e.Type = v1.EventTypeWarning
 	}
-	select {
-	case r.queue <- e:
-	default:
-		r.metrics.eventsDropped.Inc()
-	}
+	return e
 }
 
 // Start writes until ctx ends.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/node"
@@ -20,8 +22,9 @@ import (
 // nodesKey is the one key of the nodes' queue: what changes while one write runs is in the next.
 var nodesKey = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.TargetsNodes}}
 
-// nodes keeps the TargetGroups of the tenant's Nodes. One goroutine runs it.
+// nodes keeps the TargetGroups of the tenant's Nodes. It is safe for concurrent use.
 type nodes struct {
+	mu        sync.Mutex // one round at a time
 	tenant    client.Client
 	hub       client.Client
 	namespace string
@@ -34,13 +37,21 @@ type nodes struct {
 func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
-	targets, err := r.targets(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
 	list := &v1alpha1.TargetGroupList{}
 	if err := r.hub.List(ctx, list, client.InNamespace(r.namespace)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing TargetGroups: %w", err)
+	}
+	_, again, err := r.round(ctx, list)
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// round compares the hub's groups, and counts what it wrote. again says when to look again at a write that isn't listed.
+func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrote int64, again time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	targets, err := r.targets(ctx)
+	if err != nil {
+		return 0, 0, err
 	}
 	groups := map[int]*v1alpha1.TargetGroup{}
 	have := map[int][]v1alpha1.Target{}
@@ -52,7 +63,6 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 		}
 	}
 	// What was written and isn't in the cache yet counts.
-	result := reconcile.Result{}
 	specs := map[int]v1alpha1.TargetGroupSpec{}
 	for index := range indices(have, len(targets)) {
 		var cached client.Object
@@ -62,7 +72,7 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 		}
 		if spec, wait, ok := r.memory.pending(r.key(index), cached); ok {
 			have[index], specs[index] = spec.Targets, spec
-			result.RequeueAfter = wait
+			again = wait
 		}
 	}
 	want := node.Place(have, targets)
@@ -75,14 +85,16 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 		if exists && labelled && equality.Semantic.DeepEqual(is, spec) {
 			continue
 		}
+		wrote++
 		errs = append(errs, r.apply(ctx, index, spec))
 	}
 	for index, g := range groups {
 		if _, wanted := want[index]; !wanted && g.DeletionTimestamp == nil {
+			wrote++
 			errs = append(errs, r.remove(ctx, g))
 		}
 	}
-	return result, errors.Join(errs...)
+	return wrote, again, errors.Join(errs...)
 }
 
 // indices are those of the groups that are there, and of all that a write may be on its way to.

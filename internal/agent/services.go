@@ -109,13 +109,11 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 			Message: fmt.Sprintf("the hub has a LoadBalancer %s that was not made from this Service: rename the Service, or ask the hub's operator", l.Name)}})
 		return reconcile.Result{}, err
 	}
-	asked, _ := r.filter.Class(s)
-	want := service.Want(s, asked, l)
+	want := r.want(s, l)
 	if l != nil && want.Reborn(l) {
 		r.log.Info("class changed, releasing", "service", service.Key(s), "loadbalancer", l.Name)
 		return r.release(ctx, s, l)
 	}
-	r.className(&want, l)
 
 	var held, applied error
 	var wait time.Duration
@@ -175,6 +173,16 @@ func soonest(a, b time.Duration) time.Duration {
 func (r *services) forget(key types.NamespacedName) {
 	r.waiting.ends(key)
 	r.failing.ends(key)
+}
+
+// want is what a Service wants of the hub, which has l.
+func (r *services) want(s *v1.Service, l *clusterv1.LoadBalancer) service.Wanted {
+	asked, _ := r.filter.Class(s)
+	want := service.Want(s, asked, l)
+	if l == nil || !want.Reborn(l) {
+		r.className(&want, l)
+	}
+	return want
 }
 
 // className fills in the class where the Service names none: as it is, else the hub's default

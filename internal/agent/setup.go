@@ -79,16 +79,18 @@ func NewManager(o Options, m manager.Options) (manager.Manager, error) {
 	return mgr, nil
 }
 
-// Setup adds the agent to the tenant's manager.
-func Setup(mgr manager.Manager, o Options) error {
-	hubConfig := patience.Config(o.Hub)
+// Setup adds the agent to the tenant's manager. It works for as long as the Bond holds: the manager ends with the reason
+// when it doesn't any more.
+func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
+	m := newMetrics()
+	l := &lease{contact: c, bond: b, now: make(chan struct{}, 1), log: o.Logger, metrics: m}
+	hubConfig := patience.Config(onReturn(o.Hub, l.soon))
 	hub, err := cluster.New(hubConfig, func(c *cluster.Options) {
 		c.Scheme, c.MapperProvider, c.Cache, c.Logger = o.Scheme, mapper, hubCache(o.HubNamespace), mgr.GetLogger()
 	})
 	if err != nil {
 		return fmt.Errorf("making the hub's clients: %w", err)
 	}
-	m := newMetrics()
 	if err := o.Metrics.Register(m.registry); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -102,24 +104,27 @@ func Setup(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making the cache of classes: %w", err)
 	}
-	d := &defaults{hub: defaultsHub, tenant: o.TenantName}
+	l.newest = newest(hub.GetCache(), o.HubNamespace)
+	d := &defaults{hub: defaultsHub, tenant: o.TenantName, changed: l.soon}
 	events := newRecorder(mgr.GetClient(), o.Instance, o.Logger, m)
-	l := &lease{tenant: mgr.GetAPIReader(), hub: hub.GetClient(), namespace: o.HubNamespace, instance: o.Instance, log: o.Logger, metrics: m}
-	for _, r := range []manager.Runnable{hub, d, events, l} {
+	n, err := setupNodes(mgr, hub, o, m)
+	if err != nil {
+		return err
+	}
+	s, err := setupServices(mgr, hub, o, m, d, events)
+	if err != nil {
+		return err
+	}
+	e := &epochs{services: s, nodes: n, contact: c, bond: b, noted: l.soon, log: o.Logger}
+	for _, r := range []manager.Runnable{hub, d, events, l, e} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("adding a part of the agent: %w", err)
 		}
 	}
-	if err := setupNodes(mgr, hub, o, m); err != nil {
-		return err
-	}
-	if err := setupWellness(mgr, hub, o, events); err != nil {
-		return err
-	}
-	return setupServices(mgr, hub, o, m, d, events)
+	return setupWellness(mgr, hub, o, b, events)
 }
 
-func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, events *recorder) error {
+func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, events *recorder) (*services, error) {
 	r := &services{
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
@@ -128,7 +133,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Nothing yields before the queue is there: yielding begins with the first work from it.
 	if err := c.Watch(source.Func(func(_ context.Context, q queue) error {
@@ -138,15 +143,15 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		)
 		return nil
 	})); err != nil {
-		return fmt.Errorf("waking Services: %w", err)
+		return nil, fmt.Errorf("waking Services: %w", err)
 	}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Service{}, &handler.TypedEnqueueRequestForObject[*v1.Service]{})); err != nil {
-		return fmt.Errorf("watching Services: %w", err)
+		return nil, fmt.Errorf("watching Services: %w", err)
 	}
 	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
-		return fmt.Errorf("watching LoadBalancers: %w", err)
+		return nil, fmt.Errorf("watching LoadBalancers: %w", err)
 	}
-	return nil
+	return r, nil
 }
 
 type (
@@ -175,16 +180,16 @@ func (r *services) handler() lbFunc {
 	}
 }
 
-func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics) error {
+func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics) (*nodes, error) {
 	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), log: o.Logger, metrics: m}
 	c, err := newController("nodes", mgr, newRetrying(r, "nodes", o.Logger), 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	one := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *v1.Node) []reconcile.Request { return []reconcile.Request{nodesKey} })
 	changed := predicate.TypedFuncs[*v1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*v1.Node]) bool { return !sameTarget(e.ObjectOld, e.ObjectNew) }}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Node{}, one, changed)); err != nil {
-		return fmt.Errorf("watching Nodes: %w", err)
+		return nil, fmt.Errorf("watching Nodes: %w", err)
 	}
 	groups := groupFunc{
 		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[*v1alpha1.TargetGroup], q queue) { q.Add(nodesKey) },
@@ -201,7 +206,7 @@ func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics)
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.TargetGroup]) bool { return isGroup(e.Object) },
 	}
 	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, groups, ours)); err != nil {
-		return fmt.Errorf("watching TargetGroups: %w", err)
+		return nil, fmt.Errorf("watching TargetGroups: %w", err)
 	}
 	// A cluster without Nodes has a group too: without it, LoadBalancers would say that none is selected.
 	start := source.Func(func(_ context.Context, q queue) error {
@@ -209,13 +214,13 @@ func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics)
 		return nil
 	})
 	if err := c.Watch(start); err != nil {
-		return fmt.Errorf("starting with Nodes: %w", err)
+		return nil, fmt.Errorf("starting with Nodes: %w", err)
 	}
-	return nil
+	return r, nil
 }
 
-func setupWellness(mgr manager.Manager, hub cluster.Cluster, o Options, events *recorder) error {
-	r := &wellness{hub: hub.GetClient(), namespace: o.HubNamespace, events: events}
+func setupWellness(mgr manager.Manager, hub cluster.Cluster, o Options, b *Bond, events *recorder) error {
+	r := &wellness{hub: hub.GetClient(), namespace: o.HubNamespace, clusterUID: b.clusterUID, events: events}
 	c, err := newController("wellness", mgr, newRetrying(r, "health of nodes", o.Logger), 1)
 	if err != nil {
 		return err

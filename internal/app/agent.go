@@ -96,16 +96,24 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 	if err != nil {
 		return err
 	}
-	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, New: func(context.Context) (*life, error) {
-		return newAgent(o, options, lock)
+	contact, err := agent.NewContact(options)
+	if err != nil {
+		return fmt.Errorf("running the agent: %w", err)
+	}
+	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, Waits: contact.Why, New: func(ctx context.Context) (*life, error) {
+		bond, err := contact.Await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return newAgent(o, options, lock, contact, bond)
 	}}
-	if err := all.run(ctx); err != nil {
+	if err := all.run(ctx); err != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 		return fmt.Errorf("running the agent: %w", err)
 	}
 	return nil
 }
 
-func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface) (*life, error) {
+func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface, contact *agent.Contact, bond *agent.Bond) (*life, error) {
 	registry := prometheus.NewRegistry()
 	options.Metrics = registry
 	election := manager.Options{}
@@ -114,7 +122,7 @@ func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface
 	if err != nil {
 		return nil, err
 	}
-	if err := agent.Setup(mgr, options); err != nil {
+	if err := agent.Setup(mgr, options, contact, bond); err != nil {
 		return nil, err
 	}
 	o.Logger.Info("agent starts", "hubNamespace", o.HubNamespace, "tenant", o.Tenant, "classPrefix", o.Filter.ClassPrefix, "unclassed", o.Filter.Unclassed)

@@ -71,6 +71,8 @@ type lives struct {
 	MetricsAddress, HealthAddress string
 	// New makes a life; it may be called several times, one life at a time.
 	New func(context.Context) (*life, error)
+	// Waits says what New waits for; empty: nothing. nil: it never waits.
+	Waits func() string
 
 	now atomic.Pointer[life]
 }
@@ -83,6 +85,7 @@ func (s *lives) run(ctx context.Context) error {
 	defer stop()
 	led := false
 	for {
+		s.now.Store(nil)
 		l, err := s.New(ctx)
 		if err == nil {
 			s.now.Store(l)
@@ -115,10 +118,15 @@ func hasLed(l *life) bool {
 
 // serve serves metrics and health of the present life until stop is called.
 func (s *lives) serve() (stop func(), err error) {
-	health := healthMux(func() bool {
-		l := s.now.Load()
-		return l != nil && l.ready.Load()
-	}, "the caches are not complete yet")
+	health := healthSaying(func() string {
+		switch l := s.now.Load(); {
+		case l != nil && l.ready.Load():
+			return ""
+		case l == nil && s.Waits != nil && s.Waits() != "":
+			return s.Waits()
+		}
+		return "the caches are not complete yet"
+	})
 	all := withMetrics(health, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		if l := s.now.Load(); l != nil {
 			return l.metrics.Gather()

@@ -15,11 +15,21 @@ import (
 // healthMux serves /healthz (the process is there) and /readyz, which says
 // what is missing while ready says no.
 func healthMux(ready func() bool, missing string) *http.ServeMux {
+	return healthSaying(func() string {
+		if ready() {
+			return ""
+		}
+		return missing
+	})
+}
+
+// healthSaying is healthMux where several things may be missing; empty: nothing is.
+func healthSaying(missing func() string) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			http.Error(w, missing, http.StatusServiceUnavailable)
+		if m := missing(); m != "" {
+			http.Error(w, m, http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -56,10 +57,7 @@ func tenantLife(h *hub) {
 		}
 		return condition(t.Status.Conditions, "AgentConnected=True")
 	})
-	h.change(lease, func(o client.Object) { o.GetAnnotations()[v1alpha1.AnnotationClusterUID] = "cluster-b" })
-	wait(h, tn, "other cluster", func(t *v1alpha1.Tenant) error {
-		return condition(t.Status.Conditions, "AgentConnected=False/OtherCluster")
-	})
+	h.bound(tn, lease)
 
 	p := h.proxy("1")
 	p.catchUp()
@@ -81,6 +79,43 @@ func tenantLife(h *hub) {
 	h.gone(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "fairlead-tenant-" + h.name}})
 }
 
+// bound: a Tenant is its first cluster's, whoever else asks, until a person binds it anew.
+func (h *hub) bound(tn *v1alpha1.Tenant, lease *coordinationv1.Lease) {
+	h.t.Helper()
+	both := func(t *v1alpha1.Tenant) error {
+		c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionAgentConnected)
+		for _, part := range []string{"cluster-a", "cluster-b", "kubectl annotate tenant " + h.name + " --overwrite fairlead.dev/cluster-uid=cluster-b"} {
+			if !strings.Contains(c.Message, part) {
+				return fmt.Errorf("no %q in %q", part, c.Message)
+			}
+		}
+		if t.Status.ClusterUID != "cluster-a" {
+			return fmt.Errorf("bound to %s", t.Status.ClusterUID)
+		}
+		return nil
+	}
+	h.change(lease, func(o client.Object) {
+		o.GetAnnotations()[v1alpha1.AnnotationRefused] = "cluster-b " + time.Now().UTC().Format(time.RFC3339)
+	})
+	wait(h, tn, "another asks", func(t *v1alpha1.Tenant) error {
+		return errors.Join(condition(t.Status.Conditions, "AgentConnected=True/OtherCluster"), both(t))
+	})
+	// An agent that doesn't ask first.
+	h.change(lease, func(o client.Object) { o.GetAnnotations()[v1alpha1.AnnotationClusterUID] = "cluster-b" })
+	wait(h, tn, "other cluster", func(t *v1alpha1.Tenant) error {
+		return errors.Join(condition(t.Status.Conditions, "AgentConnected=False/OtherCluster"), both(t))
+	})
+	h.change(tn, func(o client.Object) {
+		o.SetAnnotations(map[string]string{v1alpha1.AnnotationClusterUID: "cluster-b"})
+	})
+	wait(h, tn, "bound anew", func(t *v1alpha1.Tenant) error {
+		if t.Status.ClusterUID != "cluster-b" {
+			return fmt.Errorf("bound to %s", t.Status.ClusterUID)
+		}
+		return condition(t.Status.Conditions, "AgentConnected=True/AgentConnected")
+	})
+}
+
 // mended: what somebody makes of an agent's rights is put back.
 func (h *hub) mended() {
 	h.t.Helper()
@@ -94,7 +129,7 @@ func (h *hub) mended() {
 	wait(h, binding, "mended", func(b *rbacv1.RoleBinding) error { return isAgent(b.Subjects) })
 	wait(h, cluster, "mended", func(b *rbacv1.ClusterRoleBinding) error { return isAgent(b.Subjects) })
 	wait(h, role, "mended", func(r *rbacv1.ClusterRole) error {
-		if len(r.Rules) != 2 {
+		if len(r.Rules) != 3 {
 			return fmt.Errorf("rules %v", r.Rules)
 		}
 		return nil
@@ -141,6 +176,8 @@ func (h *hub) rights() {
 		{"patch", "fairlead.dev", "targetgroups", h.name, "x", true},
 		{"update", "coordination.k8s.io", "leases", h.name, v1alpha1.AgentLease, true},
 		{"update", "coordination.k8s.io", "leases", h.name, "other", false},
+		{"get", "", "namespaces", "", metav1.NamespaceSystem, true},
+		{"get", "", "namespaces", "", h.name, false},
 		{"get", "fairlead.dev", "tenants", "", h.name, true},
 		{"get", "fairlead.dev", "tenants", "", "other", false},
 		{"watch", "fairlead.dev", "loadbalancerclasses", "", "", true},

@@ -150,3 +150,11 @@ func (t *Tenant) NamespaceName() string {
 	}
 	return t.Name
 }
+
+// Cluster is the UID of the cluster that the Tenant is bound to: a person's word before the first contact's. Empty: none yet.
+func (t *Tenant) Cluster() string {
+	if uid := t.Annotations[AnnotationClusterUID]; uid != "" {
+		return uid
+	}
+	return t.Status.ClusterUID
+}

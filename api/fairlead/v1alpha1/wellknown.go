@@ -55,8 +55,12 @@ const (
 	AnnotationLoadBalancer = "fairlead.dev/loadbalancer"
 	// AnnotationVersion on an agent's Lease is the agent's version.
 	AnnotationVersion = "fairlead.dev/version"
-	// AnnotationClusterUID on an agent's Lease is the UID of its cluster's kube-system namespace.
+	// AnnotationClusterUID on an agent's Lease is the UID of its cluster's kube-system namespace. On a Tenant a person
+	// writes there which cluster it is bound to from now on, whatever its status says.
 	AnnotationClusterUID = "fairlead.dev/cluster-uid"
+	// AnnotationRefused on an agent's Lease is the word of an agent whose cluster the Tenant is not bound to, and all that
+	// it writes: its cluster's UID, a blank, and when it last asked.
+	AnnotationRefused = "fairlead.dev/refused"
 	// AnnotationEpoch on an agent's Lease is the hub's epoch in which it has written all its objects again.
 	AnnotationEpoch = "fairlead.dev/epoch"
 	// AnnotationHeldUntil on an Address whose holder is missing is when the Address is given up, in RFC 3339; an earlier time may be written.

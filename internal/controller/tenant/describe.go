@@ -24,7 +24,9 @@ type facts struct {
 	// lease of the agent; nil: it never came. silent: no renewal was seen in time.
 	lease  *coordinationv1.Lease
 	silent bool
-	usage  v1alpha1.TenantUsage
+	// refused is the cluster whose agent asks for the Tenant in vain; empty: none does.
+	refused string
+	usage   v1alpha1.TenantUsage
 	// holding are the LoadBalancers that hold its deletion.
 	holding []string
 }
@@ -70,24 +72,41 @@ func describe(f facts) v1alpha1.TenantStatus {
 		return s
 	}
 	if f.lease == nil {
+		s.ClusterUID = f.tenant.Cluster()
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, "No agent has come yet: start one with the Tenant's kubeconfig.")
 		return s
 	}
 	uid := f.lease.Annotations[v1alpha1.AnnotationClusterUID]
-	if s.ClusterUID == "" {
-		s.ClusterUID = uid
+	if s.ClusterUID = f.tenant.Cluster(); s.ClusterUID == "" {
+		s.ClusterUID = uid // the first contact
 	}
-	if v := f.lease.Annotations[v1alpha1.AnnotationVersion]; v != "" && uid == s.ClusterUID {
-		s.AgentVersion = v
+	ours := uid != "" && uid == s.ClusterUID
+	if ours {
+		if v := f.lease.Annotations[v1alpha1.AnnotationVersion]; v != "" {
+			s.AgentVersion = v
+		}
 	}
+	other := f.refused
+	if other == "" && !ours && !f.silent {
+		other = uid
+	}
+	against := ""
+	if other != "" && other != s.ClusterUID {
+		against = fmt.Sprintf("The agent of another cluster, %s, asks for this Tenant, which is bound to cluster %s; it is refused. Give it a Tenant of its own; or, if it replaces that cluster, run: kubectl annotate tenant %s --overwrite %s=%s",
+			other, s.ClusterUID, f.tenant.Name, v1alpha1.AnnotationClusterUID, other)
+	}
+	connected := ours && !f.silent
 	switch {
-	case uid != s.ClusterUID:
-		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster,
-			fmt.Sprintf("The agent of another cluster (%s) uses this Tenant's identity, which is bound to cluster %s: give it a Tenant of its own.", uid, s.ClusterUID))
-	case f.silent:
-		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentSilent, "The agent has not renewed its Lease for a while: see to it. What it made is served on.")
-	default:
+	case connected && against != "":
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionTrue, v1alpha1.ReasonOtherCluster, against)
+	case connected:
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionTrue, v1alpha1.ReasonAgentConnected, "")
+	case against != "":
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster, against)
+	case !ours:
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, fmt.Sprintf("The agent of cluster %s, to which the Tenant is bound, has not come yet: start it with the Tenant's kubeconfig.", s.ClusterUID))
+	default:
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentSilent, "The agent has not renewed its Lease for a while: see to it. What it made is served on.")
 	}
 	return s
 }

@@ -47,7 +47,7 @@ func roleBinding(t *v1alpha1.Tenant) *rbacv1.RoleBinding {
 	}
 }
 
-// clusterRole lets the agent read its own Tenant and the classes: which one is the default.
+// clusterRole lets the agent read its own Tenant, the classes, which one is the default, and who the hub is.
 func clusterRole(t *v1alpha1.Tenant) *rbacv1.ClusterRole {
 	read := []string{"get", "list", "watch"}
 	return &rbacv1.ClusterRole{
@@ -55,6 +55,7 @@ func clusterRole(t *v1alpha1.Tenant) *rbacv1.ClusterRole {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"tenants"}, ResourceNames: []string{t.Name}, Verbs: read},
 			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"loadbalancerclasses"}, Verbs: read},
+			{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"}},
 		},
 	}
 }

@@ -1,10 +1,12 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,17 +44,21 @@ type Reconciler struct {
 	Queue *kit.Queue
 
 	mu     sync.Mutex
-	agents map[types.UID]sighting // by the Tenant's UID
+	agents map[types.UID]sightings // by the Tenant's UID
 }
 
+// sightings are of a Tenant's agent, and of one that is refused.
+type sightings struct{ agent, refused sighting }
+
+// sighting is when a word was first seen.
 type sighting struct {
-	renewal string
-	seen    time.Time
+	word string
+	seen time.Time
 }
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sighting{}}
+	return &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sightings{}}
 }
 
 // NamespaceChanged writes the usage of a namespace's Tenant soon.
@@ -282,30 +288,39 @@ func (r *Reconciler) deleting(ctx context.Context, t *v1alpha1.Tenant, loadBalan
 	return nil
 }
 
-// agent looks at the agent's Lease, and says when to look again.
+// agent looks at what the agent, and one that is refused, say on the Lease, and says when to look again.
 func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant, f *facts) (time.Duration, error) {
 	lease, err := r.lease(ctx, t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err != nil || lease == nil {
-		r.mu.Lock()
 		delete(r.agents, t.UID)
-		r.mu.Unlock()
 		return 0, err
 	}
 	renewal := ""
 	if lease.Spec.RenewTime != nil {
 		renewal = lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 	}
-	r.mu.Lock()
-	s, ok := r.agents[t.UID]
-	if !ok || s.renewal != renewal {
-		s = sighting{renewal, r.Now()}
-		r.agents[t.UID] = s
+	s := r.agents[t.UID]
+	left := s.agent.left(renewal, r.Now())
+	f.lease, f.silent = lease, left <= 0
+	again := max(left, 0)
+	if word := lease.Annotations[v1alpha1.AnnotationRefused]; word != "" {
+		if left := s.refused.left(word, r.Now()); left > 0 {
+			f.refused, _, _ = strings.Cut(word, " ")
+			again = cmp.Or(min(again, left), left)
+		}
 	}
-	r.mu.Unlock()
-	f.lease = lease
-	left := silence - r.Now().Sub(s.seen)
-	f.silent = left <= 0
-	return max(left, 0), nil
+	r.agents[t.UID] = s
+	return again, nil
+}
+
+// left is how long it is until who said that last counts as silent.
+func (s *sighting) left(word string, now time.Time) time.Duration {
+	if s.seen.IsZero() || s.word != word {
+		*s = sighting{word, now}
+	}
+	return silence - now.Sub(s.seen)
 }
 
 // silence is how long an agent may go without a renewal: it renews every minute.
