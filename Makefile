@@ -14,8 +14,9 @@ demo: build kube ## A hub, two tenant clusters and two proxies on this machine; 
 
 test: build kube ## As root: all tests: units, data planes in network namespaces, real API servers, the demo's story
 	@hack/deps.sh nft conntrack gcc
-	go test -p 1 -timeout 20m $$(go list ./... | grep -v /test/e2e)
+	go test -p 1 -timeout 20m $$(go list ./... | grep -v -e /test/e2e -e /test/survival)
 	go test -timeout 20m -v ./test/e2e # alone, because it measures traffic
+	go test -timeout 20m -v ./test/survival # likewise
 	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
 	go -C hack/kube test -timeout 10m ./...
 

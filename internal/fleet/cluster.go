@@ -58,6 +58,30 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return nil
 }
 
+// Restore starts it anew from a copy that it saved; see testkit.ControlPlane.
+func (c *Cluster) Restore(ctx context.Context, from testkit.Copy, bump int) error {
+	return c.anew(func() error { return c.ControlPlane.Restore(ctx, from, bump) })
+}
+
+// Empty starts it anew without any object: another cluster at the same address.
+func (c *Cluster) Empty(ctx context.Context) error {
+	return c.anew(func() error { return c.ControlPlane.Empty(ctx) })
+}
+
+// anew lets its parts end while do stops and starts them.
+func (c *Cluster) anew(do func() error) error {
+	for _, p := range c.parts {
+		p.letGo()
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	for _, p := range c.parts {
+		p.hold()
+	}
+	return nil
+}
+
 // Stop kills everything.
 func (c *Cluster) Stop(ctx context.Context) error {
 	for _, p := range c.parts {
