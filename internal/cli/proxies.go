@@ -76,6 +76,8 @@ func proxyState(o *Objects, v *proof.Proxy) (State, string, *metav1.Time) {
 		return Broken, "silent: it has never renewed a Lease", nil
 	case !v.Live:
 		return Broken, fmt.Sprintf("silent: it renewed its Lease %s ago", short(ago)), &metav1.Time{Time: lease.Spec.RenewTime.Time}
+	case !v.Reported && leaving(p):
+		return Waiting, "leaving: it serves nothing new, and waits for what is open", nil
 	case !v.Reported:
 		return Waiting, "starting: it has applied nothing yet", nil
 	}
@@ -83,6 +85,12 @@ func proxyState(o *Objects, v *proof.Proxy) (State, string, *metav1.Time) {
 		return Broken, c.Reason + ": " + c.Message, &c.LastTransitionTime
 	}
 	return OK, fmt.Sprintf("live (Lease renewed %s ago)", short(ago)), nil
+}
+
+// leaving: it was asked to leave, as its condition says (proxy.ReasonLeaving).
+func leaving(p *v1alpha1.Proxy) bool {
+	c := condition(p.Status.Conditions, v1alpha1.ConditionReady, 0)
+	return c != nil && c.Reason == "Leaving"
 }
 
 // programmedRung says which proxies serve l, as it stands.
