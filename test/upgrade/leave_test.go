@@ -77,6 +77,13 @@ func (s *site) leave() {
 	}
 	s.must(process.Wait(ctx))
 	s.must(s.hasLeft(ctx, p))
+	s.must(open.SetDeadline(time.Now().Add(2 * time.Second)))
+	if _, err := open.Write([]byte("GET / HTTP/1.1\r\nHost: web\r\n\r\n")); err == nil {
+		_, err = open.Read(make([]byte, 1))
+		if err == nil {
+			s.t.Errorf("a connection is answered that was open when %s left", p.Name)
+		}
+	}
 }
 
 // goodbye runs `fairlead proxy leave` on the proxy's host.

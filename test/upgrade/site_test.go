@@ -194,6 +194,23 @@ func (s *site) refuses(ctx context.Context, p *fleet.Proxy, a netip.Addr) error 
 	return nil
 }
 
+// refusesFor makes sure that nobody answers at a proxy for a while.
+func (s *site) refusesFor(ctx context.Context, p *fleet.Proxy, d time.Duration) error {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for began := time.Now(); time.Since(began) < d; {
+		if err := s.refuses(ctx, p, s.web); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 var errAnswered = errors.New("an answer")
 
 func orAnswered(err error) error {

@@ -49,6 +49,9 @@ func upgrade(t *testing.T, dataplane string) {
 	if report.Sent < fewest || report.Held != held {
 		t.Errorf("only %d requests and %d connections were judged", report.Sent, report.Held)
 	}
+	if dataplane == "builtin" {
+		s.files(t.Context())
+	}
 	s.control()
 	s.leave()
 }
@@ -129,6 +132,9 @@ func (s *site) control() {
 		}
 		if s.dataplane != "builtin" {
 			if err := s.run(ctx, p, "purge", "proxy", "purge", "--dataplane="+s.dataplane); err != nil {
+				return err
+			}
+			if err := s.refusesFor(ctx, p, time.Second); err != nil {
 				return err
 			}
 		}
