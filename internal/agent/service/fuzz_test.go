@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
+	netutils "k8s.io/utils/net"
 )
 
 // Whatever a user writes into annotations: what the agent asks of the hub has the form that the hub's schema takes (where it
@@ -71,8 +72,11 @@ func FuzzAnnotations(f *testing.F) {
 // limited: the text names something, and it isn't everybody.
 func limited(ranges string) bool {
 	for r := range strings.SplitSeq(ranges, ",") {
-		p, err := netip.ParsePrefix(strings.TrimSpace(r))
-		if strings.TrimSpace(ranges) != "" && (err != nil || p.Bits() > 0) {
+		_, p, err := netutils.ParseCIDRSloppy(strings.TrimSpace(r))
+		if err != nil {
+			return strings.TrimSpace(ranges) != ""
+		}
+		if n, _ := p.Mask.Size(); n > 0 {
 			return true
 		}
 	}
