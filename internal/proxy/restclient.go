@@ -33,7 +33,7 @@ type Client struct {
 // Kubernetes' kinds and ours. watchErrors is told of each watch that broke.
 func NewClient(cfg *rest.Config, scheme *runtime.Scheme, name string, watchErrors func(resource string, err error)) (*Client, error) {
 	c := &Client{name: name, parameters: runtime.NewParameterCodec(scheme), watchErrors: watchErrors}
-	http, err := rest.HTTPClientFor(cfg)
+	http, err := rest.HTTPClientFor(mannered(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("making a client of the hub: %w", err)
 	}
