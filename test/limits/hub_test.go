@@ -161,10 +161,41 @@ func tenant(name string, quota *v1alpha1.TenantQuota) *v1alpha1.Tenant {
 	return &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"127.0.0.0/8"}, Quota: quota}}
 }
 
+// kept starts a command that is started again a second after it ends, as systemd or a Deployment would do.
+func kept(t *testing.T, c testkit.Command) *testkit.Process {
+	t.Helper()
+	p := kubetest.StartProcess(t, c)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.Done():
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+			if p.Start() != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return p
+}
+
 // manager starts the manager, which uses that kubeconfig.
 func (h *hub) manager(kubeconfig string) *testkit.Process {
 	h.t.Helper()
-	return kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: program, Args: []string{"manager", "--kubeconfig=" + kubeconfig, "--metrics-address="}})
+	return kept(h.t, testkit.Command{Name: "manager", Path: program, Args: []string{"manager", "--kubeconfig=" + kubeconfig, "--metrics-address="}})
 }
 
 // managerAccount is the manager's own kubeconfig.
