@@ -157,7 +157,7 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	}
 	kubetest.Eventually(t, 3*time.Second, "an answer after the drain", func(context.Context) error { return answers(one) })
 
-	// Deleted: refused at once; its address is reported gone when the last connection ended.
+	// Deleted, and its address given up: refused at once; that is reported gone when the last connection ended.
 	held, err = net.Dial("tcp", one.String())
 	if err != nil {
 		t.Fatal(err)
@@ -169,11 +169,11 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	if err := h.client.Delete(t.Context(), &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, time.Second, "the listener to be closed", func(context.Context) error { return refuses(one) })
 	address.Spec.Phase = v1alpha1.AddressReleasing
 	if err := h.client.Update(t.Context(), address); err != nil {
 		t.Fatal(err)
 	}
+	kubetest.Eventually(t, time.Second, "the listener to be closed", func(context.Context) error { return refuses(one) })
 	released := func(want v1alpha1.ReportedState) func(context.Context) error {
 		return func(ctx context.Context) error {
 			r, err := h.report(ctx, "edge-1")
@@ -260,8 +260,10 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 	if err := h.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.client.Delete(t.Context(), &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
-		t.Fatal(err)
+	for _, o := range []client.Object{&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: one.Addr().String()}}, &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}} {
+		if err := h.client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
 	}
 	kubetest.Eventually(t, 10*time.Second, "the hub's view to replace the file's", func(context.Context) error { return refuses(one) })
 	if err := answers(two); err != nil {

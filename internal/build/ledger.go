@@ -50,7 +50,8 @@ func newLedger(pool string) *ledger {
 
 // readLine is nil for an Address that grants nothing here.
 func readLine(a *v1alpha1.Address, pool string) *line {
-	if a == nil || a.DeletionTimestamp != nil || a.Spec.Phase != v1alpha1.AddressGranted || a.Spec.ProxyPool != pool {
+	if a == nil || a.DeletionTimestamp != nil || a.Spec.ProxyPool != pool ||
+		a.Spec.Phase != v1alpha1.AddressGranted && a.Spec.Phase != v1alpha1.AddressMoved {
 		return nil
 	}
 	addr, err := netip.ParseAddr(a.Spec.Address)

@@ -30,7 +30,8 @@ func BenchmarkOneMore(b *testing.B) {
 		NewBuilder: func() Builder { return build.New(build.Options{ProxyPool: "edge"}) },
 		Logger:     slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 	}
-	in, own, box := newInbox(o.Metrics.event), newOwn(), newMailbox()
+	in, box := newInbox(o.Metrics.event), newMailbox()
+	own := newOwn(in)
 	l := newLoop(o, in, own, box, nil, &atomic.Bool{})
 	own.listed, own.registered = true, true
 	version := 100

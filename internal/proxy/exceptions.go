@@ -26,11 +26,12 @@ type content struct {
 	Without   []v1alpha1.RefusedFrontend
 	Members   []v1alpha1.ReportedMember
 	Addresses []v1alpha1.ReportedAddress
+	Serves    []v1alpha1.ServedAddress
 	Truncated bool
 }
 
 func (c *content) empty() bool {
-	return len(c.Refused)+len(c.Without)+len(c.Members)+len(c.Addresses) == 0 && !c.Truncated
+	return len(c.Refused)+len(c.Without)+len(c.Members)+len(c.Addresses)+len(c.Serves) == 0 && !c.Truncated
 }
 
 // provesGone says that c holds a word that somebody may act on by letting go.
@@ -54,7 +55,7 @@ const (
 
 func (c *content) differs(o *content) difference {
 	if !slices.Equal(c.Refused, o.Refused) || !slices.Equal(c.Without, o.Without) || c.Truncated != o.Truncated ||
-		!slices.EqualFunc(c.Addresses, o.Addresses, sameAddress) ||
+		!slices.EqualFunc(c.Addresses, o.Addresses, sameAddress) || !slices.EqualFunc(c.Serves, o.Serves, sameServed) ||
 		!slices.EqualFunc(drains(c.Members), drains(o.Members), sameMember) {
 		return proof
 	}
@@ -122,6 +123,11 @@ func (x *exceptions) of(s *served, now time.Time, healthChanged bool) (map[strin
 	refused(s, in)
 	draining(s, in)
 	releasing(s, in)
+	if s.Frozen != nil {
+		for ns, serves := range s.Frozen.Serves {
+			in(ns).Serves = serves
+		}
+	}
 	again := x.health(s, now, healthChanged, in)
 	for _, c := range out {
 		c.finish()
@@ -143,6 +149,9 @@ func (c *content) finish() {
 	slices.SortFunc(c.Addresses, func(a, b v1alpha1.ReportedAddress) int { return cmp.Compare(a.Name, b.Name) })
 	if len(c.Refused) > maxEntries {
 		c.Refused, c.Truncated = c.Refused[:maxEntries], true
+	}
+	if len(c.Serves) > maxEntries {
+		c.Serves, c.Truncated = c.Serves[:maxEntries], true
 	}
 	if len(c.Members) > maxEntries {
 		c.Members, c.Truncated = c.Members[:maxEntries], true

@@ -261,6 +261,12 @@ func (w *world) start(stateDir string) {
 	}
 }
 
+// restart starts the next process, whose data plane is empty, before the same hub; the former one was stopped.
+func (w *world) restart(stateDir string) {
+	w.dp = &fakeDataplane{t: w.t, refuse: map[lb.Socket]string{}, changed: make(chan struct{}, 1), journal: w.journal}
+	w.start(stateDir)
+}
+
 func (w *world) next() string { w.version++; return strconv.Itoa(w.version) }
 
 // list says that all five resources hold these objects.

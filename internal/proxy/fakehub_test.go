@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -21,6 +22,7 @@ import (
 // server. It fails at a set rate, before or after the write took effect.
 type fakeHub struct {
 	mu      sync.Mutex
+	uid     string
 	version int
 	proxies map[string]*v1alpha1.Proxy
 	reports map[Key]*v1alpha1.ProxyReport
@@ -43,7 +45,7 @@ type fakeHub struct {
 }
 
 func newFakeHub(j *journal) *fakeHub {
-	return &fakeHub{version: 1000, proxies: map[string]*v1alpha1.Proxy{}, reports: map[Key]*v1alpha1.ProxyReport{}, leases: map[Key]*coordinationv1.Lease{}, forbid: map[string]bool{}, ending: map[string]bool{}, trouble: map[string]string{}, journal: j}
+	return &fakeHub{uid: "hub-uid", version: 1000, proxies: map[string]*v1alpha1.Proxy{}, reports: map[Key]*v1alpha1.ProxyReport{}, leases: map[Key]*coordinationv1.Lease{}, forbid: map[string]bool{}, ending: map[string]bool{}, trouble: map[string]string{}, journal: j}
 }
 
 func (h *fakeHub) next() string { h.version++; return strconv.Itoa(h.version) }
@@ -77,8 +79,37 @@ func (h *fakeHub) call(f func() error) error {
 
 var anything = schema.GroupResource{Resource: "things"}
 
-func (h *fakeHub) UID(context.Context) (string, error) {
-	return "hub-uid", h.call(func() error { return nil })
+func (h *fakeHub) UID(context.Context) (out string, err error) {
+	return out, h.call(func() error { out = h.uid; return nil })
+}
+
+// fakeCopy is what a fakeHub held at one moment.
+type fakeCopy struct {
+	version int
+	proxies map[string]*v1alpha1.Proxy
+	reports map[Key]*v1alpha1.ProxyReport
+	leases  map[Key]*coordinationv1.Lease
+}
+
+func (h *fakeHub) copy() fakeCopy {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fakeCopy{h.version, maps.Clone(h.proxies), maps.Clone(h.reports), maps.Clone(h.leases)}
+}
+
+// restore goes back to a copy.
+func (h *fakeHub) restore(c fakeCopy) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.version, h.proxies, h.reports, h.leases = c.version, maps.Clone(c.proxies), maps.Clone(c.reports), maps.Clone(c.leases)
+}
+
+// replace makes it another, empty hub.
+func (h *fakeHub) replace(uid string) {
+	h.restore(fakeCopy{1, map[string]*v1alpha1.Proxy{}, map[Key]*v1alpha1.ProxyReport{}, map[Key]*coordinationv1.Lease{}})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.uid = uid
 }
 
 func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy, err error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -37,22 +38,41 @@ type fileLine struct {
 	Gone     *Key            `json:"gone,omitempty"`
 	Object   json.RawMessage `json:"o,omitempty"`
 	Through  *Versions       `json:"through,omitempty"`
+	// Memory stands beside Through.
+	Memory *Memory `json:"memory,omitempty"`
 }
 
 // LastGood is what a last-good file holds.
 type LastGood struct {
 	FileHeader
+	Memory  Memory
 	Through Versions
 	Objects [resources]map[Key]Object
+}
+
+// memory is the one that the file holds. That of an older program has it in its header only.
+func (g *LastGood) memory() Memory {
+	m := g.Memory
+	if m.HubUID == "" {
+		m.HubUID, m.ProxyUID = g.HubUID, g.ProxyUID
+	}
+	m.Through = g.Through
+	return m
 }
 
 // file is the last-good inputs on disk: a snapshot of the objects that the
 // Program is built from, and after it what changed since, batch by batch. A
 // batch counts once its last line is whole. It holds no Secrets. One goroutine uses it.
 type file struct {
-	path     string
-	header   FileHeader
-	objects  [resources]map[Key]Object
+	path    string
+	header  FileHeader
+	memory  Memory
+	through Versions
+	objects [resources]map[Key]Object
+	// unremembered: memory is not written yet; turned: it says something else of what is frozen than the file.
+	unremembered, turned bool
+	// resumed: it holds what another process wrote.
+	resumed  bool
 	appended int
 	size     int
 	out      *os.File
@@ -68,15 +88,39 @@ func newFile(dir string, h FileHeader) *file {
 	return f
 }
 
-// identify says under which hub and as which Proxy the next writes are made.
-func (f *file) identify(hubUID string, proxyUID types.UID, boot string) {
-	h := f.header
-	h.HubUID, h.ProxyUID, h.Boot = hubUID, proxyUID, boot
-	if h == f.header {
+// resume has the next write keep what another process wrote.
+func (f *file) resume(g *LastGood) {
+	for r := range g.Objects {
+		f.objects[r] = maps.Clone(g.Objects[r])
+	}
+	f.memory, f.through, f.resumed = g.memory(), g.Through, true
+	f.memory.Through = Versions{}
+	f.header.HubUID, f.header.ProxyUID = f.memory.HubUID, f.memory.ProxyUID
+}
+
+// identify says by what the hub is known, of which the next writes are.
+func (f *file) identify(m Memory) {
+	m.Through = Versions{}
+	if m == f.memory {
 		return
 	}
-	f.header = h
-	f.close()
+	f.turned = f.turned || f.memory.Frozen != m.Frozen
+	f.memory, f.unremembered = m, true
+	if f.header.HubUID != m.HubUID || f.header.ProxyUID != m.ProxyUID {
+		f.header.HubUID, f.header.ProxyUID = m.HubUID, m.ProxyUID
+		f.close()
+	}
+}
+
+// remember writes what identify said. It is no batch, and worth no rewriting of the whole file.
+func (f *file) remember() error {
+	switch {
+	case !f.unremembered:
+		return nil
+	case f.turned:
+		return f.write(nil, f.through, synced)
+	}
+	return f.write(nil, f.through, buffered)
 }
 
 func (f *file) close() {
@@ -90,6 +134,7 @@ func (f *file) close() {
 // After an error the whole file is written anew by the next write.
 func (f *file) write(changes []Change, through Versions, durable durability) error {
 	f.note(changes)
+	f.through = through
 	if f.out == nil || f.appended > max(compactAfter, f.size) {
 		f.close()
 		return f.rewrite(through)
@@ -100,7 +145,7 @@ func (f *file) write(changes []Change, through Versions, durable durability) err
 			return err
 		}
 	}
-	if err := encodeLine(&b, fileLine{Through: &through}); err != nil {
+	if err := encodeLine(&b, fileLine{Through: &through, Memory: &f.memory}); err != nil {
 		return err
 	}
 	n, err := f.out.Write(b.Bytes())
@@ -112,6 +157,7 @@ func (f *file) write(changes []Change, through Versions, durable durability) err
 		f.close()
 		return fmt.Errorf("writing last-good file %s: %w", f.path, err)
 	}
+	f.unremembered, f.turned = false, false
 	return nil
 }
 
@@ -162,7 +208,7 @@ func (f *file) rewrite(through Versions) (err error) {
 			}
 		}
 	}
-	if err := encodeLine(w, fileLine{Through: &through}); err != nil {
+	if err := encodeLine(w, fileLine{Through: &through, Memory: &f.memory}); err != nil {
 		return err
 	}
 	if err := w.to.Flush(); err != nil {
@@ -174,7 +220,7 @@ func (f *file) rewrite(through Versions) (err error) {
 	if err := os.Rename(next, f.path); err != nil {
 		return err
 	}
-	f.size, f.appended = w.n, 0
+	f.size, f.appended, f.unremembered, f.turned = w.n, 0, false, false
 	return syncDir(filepath.Dir(f.path))
 }
 
@@ -267,13 +313,13 @@ func parseLastGood(b []byte) (*LastGood, error) {
 		if !whole {
 			break
 		}
-		c, through, err := decodeLine(line)
+		c, end, err := decodeLine(line)
 		switch {
 		case err != nil:
 			damaged = fmt.Errorf("line %d: %w", n, err)
-		case through != nil && damaged != nil:
+		case end != nil && damaged != nil:
 			return nil, damaged
-		case through != nil:
+		case end != nil:
 			for _, c := range batch {
 				if c.Object == nil {
 					delete(g.Objects[c.Resource], c.Key)
@@ -281,7 +327,10 @@ func parseLastGood(b []byte) (*LastGood, error) {
 					g.Objects[c.Resource][c.Key] = c.Object
 				}
 			}
-			g.Through, batch = *through, nil
+			g.Through, batch = *end.Through, nil
+			if end.Memory != nil {
+				g.Memory = *end.Memory
+			}
 			batches++
 		default:
 			batch = append(batch, c)
@@ -293,13 +342,14 @@ func parseLastGood(b []byte) (*LastGood, error) {
 	return g, nil
 }
 
-func decodeLine(b []byte) (Change, *Versions, error) {
+// decodeLine returns a change, or the line itself if it ends a batch.
+func decodeLine(b []byte) (Change, *fileLine, error) {
 	var line fileLine
 	if err := json.Unmarshal(b, &line); err != nil {
 		return Change{}, nil, err
 	}
 	if line.Through != nil {
-		return Change{}, line.Through, nil
+		return Change{}, &line, nil
 	}
 	for r := range resources {
 		if r.String() != line.Resource {

@@ -18,10 +18,10 @@ import (
 )
 
 func TestServedFromTheFileWhileTheHubIsAway(t *testing.T) {
-	dir := t.TempDir()
 	l, a := loadBalancer("shop", "web", "192.0.2.1")
 	l2, a2 := loadBalancer("shop", "api", "192.0.2.2")
 	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
 		w := newWorld(t, dir)
 		w.list(l, a, class())
 		settle(100 * time.Millisecond)
@@ -32,12 +32,9 @@ func TestServedFromTheFileWhileTheHubIsAway(t *testing.T) {
 		if !w.dp.closed {
 			t.Error("data plane was not closed")
 		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		w := unstarted(t)
 		w.hub.leave()
-		w.start(dir)
-		defer w.stop()
+		w.restart(dir)
+		defer func() { w.stop() }()
 		settle(400 * time.Millisecond)
 		w.serves()
 		settle(200 * time.Millisecond)
@@ -51,7 +48,7 @@ func TestServedFromTheFileWhileTheHubIsAway(t *testing.T) {
 		if st := w.status(); st.Through != (v1alpha1.Through{}) || st.Phase != v1alpha1.ProxyStarting {
 			t.Errorf("said %+v of what the file holds", st)
 		}
-		w.list(l2.DeepCopy(), a.DeepCopy(), a2.DeepCopy(), class())
+		w.list(l2.DeepCopy(), a2.DeepCopy(), class())
 		settle(time.Second)
 		w.serves("192.0.2.2:80/TCP")
 		g, err := ReadLastGood(dir, "edge-1")
@@ -205,7 +202,7 @@ func TestWhatIsAppliedAtTheVeryEndIsFiled(t *testing.T) {
 	r := newReporter(Options{
 		Name: "edge-1", Pool: "edge", StateDir: dir,
 		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
-	}, "boot", newOwn(), box)
+	}, "boot", newOwn(newInbox(func(Resource, string) {})), box)
 	l, _ := loadBalancer("shop", "web", "192.0.2.1")
 	box.put(post{state: &served{FromHub: true}, changes: []Change{{LoadBalancers, keyOf(l), l}}})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,7 +21,7 @@ func TestWhatWaitsForTheFirstViewIsEachObjectOnce(t *testing.T) {
 		NewBuilder: func() Builder { return build.New(build.Options{ProxyPool: "edge"}) },
 		Logger:     slog.New(slog.DiscardHandler), Metrics: metrics,
 	}
-	l := newLoop(o, in, newOwn(), newMailbox(), nil, &atomic.Bool{})
+	l := newLoop(o, in, newOwn(in), newMailbox(), nil, &atomic.Bool{})
 	for i := range 1000 {
 		lb, _ := loadBalancer("shop", "web", "192.0.2.1")
 		lb.Generation = int64(i + 1)
@@ -29,18 +29,18 @@ func TestWhatWaitsForTheFirstViewIsEachObjectOnce(t *testing.T) {
 		in.Set(LoadBalancers, lb)
 		l.takeIn()
 	}
-	if len(l.changes) != 1 {
-		t.Errorf("%d changes wait, of one object", len(l.changes))
+	if n := len(l.picture.heard[LoadBalancers]); n != 1 || len(l.changes) > 0 {
+		t.Errorf("%d objects and %d changes wait, of one object", n, len(l.changes))
 	}
-	for _, c := range l.changes {
-		if c.Object.GetGeneration() != 1000 {
-			t.Errorf("generation %d waits, wanted the newest", c.Object.GetGeneration())
+	for _, o := range l.picture.heard[LoadBalancers] {
+		if o.GetGeneration() != 1000 {
+			t.Errorf("generation %d waits, wanted the newest", o.GetGeneration())
 		}
 	}
 }
 
 func TestWithoutAFileNothingWaitsForIt(t *testing.T) {
-	r := newReporter(Options{Logger: slog.New(slog.DiscardHandler)}, "boot", newOwn(), newMailbox())
+	r := newReporter(Options{Logger: slog.New(slog.DiscardHandler)}, "boot", newOwn(newInbox(func(Resource, string) {})), newMailbox())
 	for range 1000 {
 		r.take(&post{state: &served{FromHub: true}, changes: []Change{{Resource: Tenants, Key: Key{Name: "a"}, Object: &v1alpha1.Tenant{}}}}, time.Now())
 		if _, err := r.keepFile(time.Now()); err != nil {

@@ -37,6 +37,7 @@ type Hub interface {
 // Source watches the hub.
 type Source interface {
 	// Watch delivers the five resources to in, and the own Proxy and ProxyReports to own, until ctx ends, reconnecting for ever.
-	// It delivers consistent lists only, and each resource's events in the order of their versions.
+	// It delivers consistent lists only, and each resource's events in the order of their versions. It tells in of each watch
+	// that opens, before its events, and ends (Opened, Lost); when in's Era ends it lists everything anew, from scratch.
 	Watch(ctx context.Context, in *Inbox, own *Own)
 }

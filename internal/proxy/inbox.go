@@ -6,20 +6,25 @@ import (
 	"time"
 )
 
-// Inbox collects what the watches deliver until the loop takes it. All its
-// methods may be called from any goroutine.
+// Inbox collects what the watches deliver until the loop takes it. A list, and
+// what comes after a watch was opened, waits until the hub is confirmed to be
+// the one that it was; confirm.go has that part. All its methods may be called
+// from any goroutine.
 type Inbox struct {
 	mu       sync.Mutex
 	known    [resources]map[Key]Object
 	versions Versions
 	pending  []Change
-	since    time.Time
-	changed  chan struct{}
-	events   func(Resource, string)
+	// earlier are changes of the era before this one, which nobody took yet.
+	earlier []Change
+	since   time.Time
+	changed chan struct{}
+	events  func(Resource, string)
+	doubts
 }
 
 func newInbox(events func(Resource, string)) *Inbox {
-	in := &Inbox{changed: make(chan struct{}, 1), events: events}
+	in := &Inbox{changed: make(chan struct{}, 1), events: events, doubts: newDoubts()}
 	for r := range in.known {
 		in.known[r] = map[Key]Object{}
 	}
@@ -33,27 +38,31 @@ type Delivery struct {
 	Versions Versions
 	// Since is when the first of Changes came.
 	Since time.Time
-	// Complete: each resource was listed at least once.
+	// Complete: each resource was listed at least once in this era.
 	Complete bool
+	// Era is raised when the hub is not the one that it was: Changes are from its beginning on, and Earlier those of
+	// the era before that were not taken in it.
+	Era     int
+	Earlier []Change
+	// Frozen is how the hub has changed; nil: it is the one that was served.
+	Frozen *HubChange
+	// Epoch was adopted last.
+	Epoch int64
 }
 
 // take empties the Inbox.
 func (in *Inbox) take() Delivery {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	d := Delivery{Changes: in.pending, Versions: in.versions, Since: in.since, Complete: true}
+	d := Delivery{
+		Changes: in.pending, Versions: in.versions, Since: in.since, Complete: true,
+		Era: in.era, Earlier: in.earlier, Frozen: in.frozen, Epoch: in.memory.Epoch,
+	}
 	for _, v := range in.versions {
 		d.Complete = d.Complete && v != ""
 	}
-	in.pending, in.since = nil, time.Time{}
+	in.pending, in.earlier, in.since = nil, nil, time.Time{}
 	return d
-}
-
-func (in *Inbox) wake() {
-	select {
-	case in.changed <- struct{}{}:
-	default:
-	}
 }
 
 // add is called with the lock held.
@@ -78,20 +87,7 @@ func (in *Inbox) Set(r Resource, o Object) {
 	strip(o)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.set(r, o)
-	in.advance(r, version)
-	in.wake()
-}
-
-func (in *Inbox) set(r Resource, o Object) {
-	k := keyOf(o)
-	if old := in.known[r][k]; old != nil && servedAlike(old, o) {
-		in.events(r, "same")
-		return
-	}
-	in.events(r, "set")
-	in.known[r][k] = o
-	in.add(Change{r, k, o})
+	in.deliver(r, batch{objects: map[Key]Object{keyOf(o): o}, version: version})
 }
 
 // Delete takes an event that says that an object is gone, with the version of
@@ -99,50 +95,63 @@ func (in *Inbox) set(r Resource, o Object) {
 func (in *Inbox) Delete(r Resource, k Key, version string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.delete(r, k)
-	in.advance(r, version)
-	in.wake()
-}
-
-func (in *Inbox) delete(r Resource, k Key) {
-	if in.known[r][k] == nil {
-		return
-	}
-	in.events(r, "delete")
-	delete(in.known[r], k)
-	in.add(Change{r, k, nil})
+	in.deliver(r, batch{objects: map[Key]Object{k: nil}, version: version})
 }
 
 // Replace takes a whole, consistent list: what is missing in it is gone. The
 // Inbox owns the objects from now on.
 func (in *Inbox) Replace(r Resource, objects []Object, version string) {
+	b := batch{whole: true, objects: make(map[Key]Object, len(objects)), version: version}
 	for _, o := range objects {
 		strip(o)
+		b.objects[keyOf(o)] = o
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	listed := make(map[Key]bool, len(objects))
-	for _, o := range objects {
-		listed[keyOf(o)] = true
-		in.set(r, o)
-	}
-	for k := range in.known[r] {
-		if !listed[k] {
-			in.delete(r, k)
-		}
-	}
-	in.advance(r, version)
 	in.events(r, "list")
-	in.wake()
+	in.unlisted[r] = false
+	in.open(r)
+	in.deliver(r, b)
 }
 
 // Bookmark takes word that everything up to version was delivered.
 func (in *Inbox) Bookmark(r Resource, version string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.advance(r, version)
 	in.events(r, "bookmark")
-	in.wake()
+	in.deliver(r, batch{version: version})
+}
+
+// takeIn makes a batch known. It is called with the lock held.
+func (in *Inbox) takeIn(r Resource, b batch) {
+	for k, o := range b.objects {
+		old := in.known[r][k]
+		switch {
+		case o != nil && old != nil && servedAlike(old, o):
+			in.events(r, "same")
+		case o != nil:
+			in.events(r, "set")
+			in.known[r][k] = o
+			in.add(Change{r, k, o})
+		case old != nil:
+			in.forget(r, k)
+		}
+	}
+	if b.whole {
+		for k := range in.known[r] {
+			if b.objects[k] == nil {
+				in.forget(r, k)
+			}
+		}
+	}
+	in.advance(r, b.version)
+	wake(in.changed)
+}
+
+func (in *Inbox) forget(r Resource, k Key) {
+	in.events(r, "delete")
+	delete(in.known[r], k)
+	in.add(Change{r, k, nil})
 }
 
 // store is the Inbox as one resource's reflector sees it.

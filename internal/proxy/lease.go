@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -23,6 +24,9 @@ const (
 	// countEvery renewals the proxies are counted.
 	countEvery = 6
 )
+
+// errUnsure: the hub may be another one, so nothing may be said to it yet.
+var errUnsure = errors.New("it is not sure that the hub is the one that it was")
 
 // lease renews the Lease beside the Proxy from its registration on. It repeats
 // how far the proxy is through, so that rest costs no other write.
@@ -49,7 +53,7 @@ func (l *lease) run(ctx context.Context) {
 		pause := leaseEvery
 		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
 			failures++
-			if failures == 1 {
+			if failures == 1 && !errors.Is(err, errUnsure) {
 				l.log.Warn("lease can't be renewed", "err", err)
 			}
 			l.o.Metrics.write("failed", "lease")
@@ -77,6 +81,9 @@ func (l *lease) count(ctx context.Context) {
 }
 
 func (l *lease) renew(ctx context.Context) error {
+	if era, _ := l.r.inbox.Era(); !l.r.inbox.Sure() || l.r.spoken.Load() != int64(era) {
+		return errUnsure
+	}
 	through, seq := "{}", int64(0)
 	if p := l.r.published.Load(); p != nil {
 		seq = p.seq
@@ -100,9 +107,12 @@ func (l *lease) renew(ctx context.Context) error {
 		case err == nil:
 			l.object = next
 			return nil
-		case apierrors.IsNotFound(err) && l.object != nil:
+		case l.object != nil && (apierrors.IsNotFound(err) || apierrors.IsConflict(err)):
+			// Somebody else has written it, or the hub has lost what was written.
 			l.object = nil
-		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			l.r.inbox.Doubt()
+			return errUnsure
+		case apierrors.IsAlreadyExists(err):
 			if l.object, err = l.o.Hub.GetLease(ctx, v1alpha1.SystemNamespace, l.o.Name); err != nil {
 				l.object = nil
 				return fmt.Errorf("reading lease: %w", err)

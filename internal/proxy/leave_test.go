@@ -247,10 +247,11 @@ func TestNobodyLeavesForAProxyThatRunsElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newFakeHub(&journal{})
-				hub.own = newOwn()
+				in := newInbox(func(Resource, string) {})
+				hub.own = newOwn(in)
 				px := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge-1", UID: "u"}, Status: v1alpha1.ProxyStatus{Boot: "b", Phase: v1alpha1.ProxyServing}}
 				hub.put(px)
-				l := newLease(Options{Name: "edge-1", Hub: hub}, "b", &reporter{})
+				l := newLease(Options{Name: "edge-1", Hub: hub}, "b", &reporter{inbox: in})
 				renew := func() {
 					if err := l.renew(t.Context()); err != nil {
 						t.Error(err)

@@ -34,6 +34,7 @@ type loop struct {
 	ready *atomic.Bool
 
 	builder Builder
+	picture *picture
 	watched *watched
 	probes  probes
 	// filing made filed, of the last-good file; nil: there is none, or it is not needed any more.
@@ -75,16 +76,18 @@ type changed struct {
 }
 
 func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready *atomic.Bool) *loop {
-	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, watched: newWatched(o.Pool), changes: map[changed]Change{}, hand: newHand()}
+	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, picture: newPicture(o.Pool, g), watched: newWatched(o.Pool), changes: map[changed]Change{}, hand: newHand()}
 	l.builder = o.NewBuilder()
 	if g != nil {
 		b := o.NewBuilder()
 		for r := range resources {
-			for _, obj := range g.Objects[r] {
+			for k, obj := range g.Objects[r] {
 				b.Set(obj)
+				l.note(Change{r, k, obj})
 			}
 		}
 		l.filing, l.filed = b, l.program(b)
+		l.late = g.Memory.Frozen != "" // The hub is not waited for, which is not the one that is served.
 	}
 	return l
 }
@@ -167,14 +170,19 @@ func (l *loop) turn(ctx context.Context) {
 	if base == nil || !l.mayApply(base) {
 		return
 	}
-	state := &served{FromHub: l.fromHub, Fence: own.Fence, Leaving: own.Leaving}
-	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil) || l.state.Leaving != state.Leaving
+	state := &served{FromHub: l.fromHub, Fence: own.Fence, Leaving: own.Leaving, Frozen: l.picture.state, Era: l.picture.era, Epoch: l.picture.epoch}
+	turned := l.state == nil || l.state.FromHub != state.FromHub || (l.state.Fence == nil) != (state.Fence == nil) || l.state.Leaving != state.Leaving ||
+		(l.state.Frozen == nil) != (state.Frozen == nil) || l.state.Era != state.Era || l.state.Epoch != state.Epoch
 	p := post{state: state, health: l.healthDirty, urgent: turned, removal: turned}
+	if !turned && l.state.Frozen != state.Frozen {
+		turned, p.urgent = true, true
+	}
 	if l.fromHub {
 		state.Versions = l.versions
 		p.changes, p.lazy = slices.Collect(maps.Values(l.changes)), len(l.changes) > 0
 	}
 	if l.state != nil {
+		p.urgent = p.urgent || (l.state.Versions == Versions{}) != (state.Versions == Versions{})
 		state.Refused, state.Observation = l.state.Refused, l.state.Observation
 	}
 
@@ -210,7 +218,9 @@ func (l *loop) turn(ctx context.Context) {
 		state.Observation = l.o.Dataplane.Observe()
 	}
 	state.Program = l.applied
-	state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
+	if !state.Frozen.silent() {
+		state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
+	}
 	l.state, l.healthDirty, l.observeDirty = state, false, false
 	if l.fromHub {
 		l.since = time.Time{}
@@ -225,22 +235,34 @@ func (l *loop) turn(ctx context.Context) {
 // takeIn hands what was delivered to the builder.
 func (l *loop) takeIn() {
 	d := l.inbox.take()
-	for _, c := range d.Changes {
-		c.handTo(l.builder)
-		l.watched.note(c)
+	if l.own.state().Fence != nil {
+		l.picture.release()
+	}
+	changes := l.picture.take(d)
+	if !l.picture.behind {
+		l.inbox.Adopt(l.picture.era, l.picture.epoch)
+	}
+	for _, c := range changes {
+		l.note(c)
 		l.changes[changed{c.Resource, c.Key}] = c
 	}
-	if len(d.Changes) > 0 {
+	if len(changes) > 0 {
 		l.built = nil
 		if l.since.IsZero() {
 			l.since = d.Since
 		}
 	}
-	l.versions = d.Versions
+	l.versions = l.picture.versions(d.Versions)
 	if !l.fromHub && d.Complete && l.own.state().Known {
 		l.fromHub, l.filing = true, nil
 		l.log.Info("first view of the hub is complete")
 	}
+}
+
+// note builds from a change.
+func (l *loop) note(c Change) {
+	c.handTo(l.builder)
+	l.watched.note(c)
 }
 
 // choose returns the Program that should run, without health; nil: nothing is known yet.

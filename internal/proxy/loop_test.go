@@ -131,6 +131,7 @@ func TestARelistRemovesWhatIsMissing(t *testing.T) {
 		w.list(l, a, l2, a2, class())
 		settle(time.Second)
 		w.serves("192.0.2.1:80/TCP", "192.0.2.2:80/TCP")
+		w.proxy.inbox.Replace(Addresses, []Object{a2.DeepCopy()}, w.next())
 		w.proxy.inbox.Replace(LoadBalancers, []Object{l2.DeepCopy()}, w.next())
 		settle(time.Millisecond)
 		w.serves("192.0.2.2:80/TCP")

@@ -66,6 +66,7 @@ func TestNamesOfTargetsAreFollowed(t *testing.T) {
 		w.members("10.0.0.1", "10.0.0.2")
 		w.reports("shop")
 		w.delete(l)
+		w.delete(a)
 		settle(time.Second)
 		if len(w.names.wanted) > 0 {
 			t.Errorf("still wants %v", w.names.wanted)

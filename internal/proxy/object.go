@@ -105,13 +105,16 @@ func strip(o Object) {
 	delete(o.GetAnnotations(), lastApplied)
 	switch o := o.(type) {
 	case *clusterv1.LoadBalancer:
+		if moves(o) {
+			o.SetDeletionTimestamp(nil) // It is served until its users are sent to where it moved.
+		}
 		o.Status = clusterv1.LoadBalancerStatus{}
 	case *v1alpha1.TargetGroup:
 		o.Status = v1alpha1.TargetGroupStatus{}
 	case *v1alpha1.LoadBalancerClass:
 		o.Status = v1alpha1.LoadBalancerClassStatus{}
 	case *v1alpha1.Tenant:
-		o.Status = v1alpha1.TenantStatus{}
+		o.Status = v1alpha1.TenantStatus{HubEpoch: o.Status.HubEpoch, AgentEpoch: o.Status.AgentEpoch}
 	}
 }
 
@@ -122,5 +125,14 @@ func servedAlike(a, b Object) bool {
 		a.GetGeneration() == b.GetGeneration() &&
 		(a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) &&
-		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		epochsOf(a) == epochsOf(b)
+}
+
+// epochsOf is what a Tenant's status says that matters here.
+func epochsOf(o Object) [2]int64 {
+	if t, ok := o.(*v1alpha1.Tenant); ok {
+		return [2]int64{t.Status.HubEpoch, t.Status.AgentEpoch}
+	}
+	return [2]int64{}
 }

@@ -11,6 +11,7 @@ import (
 // ProxyReports until the reporter takes that. Its methods may be called from
 // any goroutine.
 type Own struct {
+	inbox      *Inbox
 	mu         sync.Mutex
 	heard      hearsay
 	object     *v1alpha1.Proxy
@@ -22,8 +23,8 @@ type Own struct {
 	reporter   chan struct{}
 }
 
-func newOwn() *Own {
-	return &Own{loop: make(chan struct{}, 1), reporter: make(chan struct{}, 1)}
+func newOwn(in *Inbox) *Own {
+	return &Own{inbox: in, loop: make(chan struct{}, 1), reporter: make(chan struct{}, 1)}
 }
 
 func (o *Own) wake() {
@@ -36,6 +37,20 @@ func wake(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// reset forgets all: it was of another hub.
+func (o *Own) reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.heard, o.object, o.version, o.listed, o.registered = hearsay{}, nil, "", false, false
+	o.wake()
+}
+
+// Deleted takes the watch's word that the object was deleted.
+func (o *Own) Deleted(version string) {
+	o.inbox.OwnDeleted()
+	o.Set(nil, version)
 }
 
 // Set takes the object in its newest form; nil: it is gone. It must not be changed afterwards.
@@ -116,7 +131,7 @@ func (s ownStore) Delete(o any) error {
 	if !ok {
 		return fmt.Errorf("watching the own Proxy: got a %T", o)
 	}
-	s.own.Set(nil, px.ResourceVersion)
+	s.own.Deleted(px.ResourceVersion)
 	return nil
 }
 

@@ -110,13 +110,11 @@ type Proxy struct {
 
 // New returns a Proxy under a fresh boot.
 func New(o Options) *Proxy {
-	return &Proxy{
-		o:     o,
-		boot:  newBoot(),
-		inbox: newInbox(o.Metrics.event),
-		own:   newOwn(),
-		box:   newMailbox(),
-	}
+	in := newInbox(o.Metrics.event)
+	own := newOwn(in)
+	in.settled = func() { wake(own.reporter) }
+	in.eraBegins = own.reset
+	return &Proxy{o: o, boot: newBoot(), inbox: in, own: own, box: newMailbox()}
 }
 
 func newBoot() string {

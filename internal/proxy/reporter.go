@@ -34,6 +34,8 @@ type reporter struct {
 	log  *slog.Logger
 	own  *Own
 	box  *mailbox
+	// inbox knows the hub again.
+	inbox *Inbox
 
 	// file is nil where none is kept.
 	file *file
@@ -46,8 +48,10 @@ type reporter struct {
 	state       *served
 	healthDirty bool
 
-	// hubUID is "" while this boot is not registered.
+	// hubUID is "" while this boot is not registered. era is the hub's in which it is, spoken its copy for the Lease.
 	hubUID   string
+	era      int
+	spoken   atomic.Int64
 	failures int
 
 	reports reports
@@ -71,7 +75,7 @@ type published struct {
 }
 
 func newReporter(o Options, boot string, own *Own, box *mailbox) *reporter {
-	r := &reporter{o: o, boot: boot, log: o.Logger, own: own, box: box, registered: make(chan struct{})}
+	r := &reporter{o: o, boot: boot, log: o.Logger, own: own, box: box, inbox: own.inbox, registered: make(chan struct{})}
 	if o.StateDir != "" {
 		r.file = newFile(o.StateDir, FileHeader{Proxy: o.Name, Pool: o.Pool, Boot: boot})
 	}
@@ -161,7 +165,13 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 	if err != nil {
 		return again, err
 	}
+	if !r.inbox.Sure() {
+		return again, nil // Another hub must not take this for its own; the answer wakes.
+	}
 	r.lookForOthers(now)
+	if era, _ := r.inbox.Era(); era != r.era {
+		r.startAnew(era)
+	}
 	if r.hubUID == "" || r.gone() {
 		if due := r.status.registered.Add(registerEvery); due.After(now) {
 			return earlier(again, due), nil
@@ -169,9 +179,6 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 		if err := r.register(ctx); err != nil {
 			return again, err
 		}
-	}
-	if r.file != nil {
-		r.file.identify(r.hubUID, r.status.object.UID, r.boot)
 	}
 	if r.status.yields(now) {
 		return earlier(again, r.status.claimAt), nil
@@ -190,7 +197,14 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 // keepFile brings the last-good file up to date: at once and synced if
 // something was removed, since that will be reported.
 func (r *reporter) keepFile(now time.Time) (again time.Time, err error) {
-	if r.file == nil || r.state == nil || !r.state.FromHub && r.state.Fence == nil {
+	if r.file == nil {
+		return time.Time{}, nil
+	}
+	r.file.identify(r.inbox.Memory())
+	if r.state == nil || !r.state.FromHub && r.state.Fence == nil {
+		if r.file.resumed {
+			return time.Time{}, r.filed(r.file.remember())
+		}
 		return time.Time{}, nil
 	}
 	if r.state.Fence != nil {
@@ -203,11 +217,12 @@ func (r *reporter) keepFile(now time.Time) (again time.Time, err error) {
 		return time.Time{}, nil
 	}
 	if !r.removal {
-		if len(r.unfiled) == 0 {
-			return time.Time{}, nil
+		due := time.Time{}
+		if len(r.unfiled) > 0 {
+			due = r.unfiledSince.Add(additionsWithin)
 		}
-		if due := r.unfiledSince.Add(additionsWithin); now.Before(due) {
-			return due, nil
+		if due.IsZero() || now.Before(due) {
+			return due, r.filed(r.file.remember())
 		}
 	}
 	durable := buffered
@@ -227,6 +242,24 @@ func (r *reporter) keepFile(now time.Time) (again time.Time, err error) {
 	r.o.Metrics.filed(nil, time.Since(began))
 	r.unfiled, r.removal = nil, false
 	return time.Time{}, nil
+}
+
+// filed logs why what nobody waits for can't be filed.
+func (r *reporter) filed(err error) error {
+	if err != nil && r.failures == 0 {
+		r.log.Error("last-good file can't be written; nothing is reported meanwhile", "err", err)
+	}
+	return err
+}
+
+// startAnew forgets what the hub before this one knew of this proxy.
+func (r *reporter) startAnew(era int) {
+	r.era, r.hubUID, r.status.object = era, "", nil
+	r.status.other, r.status.registered = "", time.Time{}
+	r.reports.reset()
+	if f := r.inbox.Frozen(); f != nil {
+		r.log.Error("hub has changed; what was served is served on", "reason", f.Reason, "because", f.Because)
+	}
 }
 
 // gone says that the Proxy object that this boot registered was deleted.

@@ -50,6 +50,12 @@ type reports struct {
 	exceptions *exceptions
 }
 
+// reset forgets what stands in the hub: it is another one.
+func (s *reports) reset() {
+	s.have, s.held, s.heard, s.missed = map[string]*report{}, map[string]*hold{}, map[string]heard{}, map[string]int{}
+	s.version, s.unsaid, s.proved, s.reread = "", false, false, true
+}
+
 // report is one namespace's ProxyReport.
 type report struct {
 	// object is as it was read or written; nil: there is none.
@@ -63,7 +69,7 @@ type report struct {
 }
 
 func contentOf(o *v1alpha1.ProxyReport) content {
-	return content{Refused: o.Refused, Without: o.ServedWithout, Members: o.Members, Addresses: o.Addresses, Truncated: o.Truncated}
+	return content{Refused: o.Refused, Without: o.ServedWithout, Members: o.Members, Addresses: o.Addresses, Serves: o.Serves, Truncated: o.Truncated}
 }
 
 // hold is a namespace whose report can't be written. It is tried again at next, zero while it is tried.
@@ -80,7 +86,12 @@ func newReports(o Options, boot string) reports {
 	}
 }
 
-func (s *reports) heldNames() []string { return slices.Sorted(maps.Keys(s.held)) }
+// heldNames are the namespaces in which nothing is proven, those beside included.
+func (s *reports) heldNames(beside []string) []string {
+	all := append(slices.Collect(maps.Keys(s.held)), beside...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // writeReports writes what differs and is due. It returns when more is due. An
 // error means that the hub can't be reached.
@@ -95,8 +106,8 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 	}
 	s.hear(r.own.takeReports())
 	state := r.state
-	if state.Fence != nil {
-		state = &served{Program: state.Program}
+	if state.Fence != nil || state.Era != r.era {
+		state = &served{Program: state.Program} // What it says besides is not so, or is of another hub.
 	}
 	want, wantAgain := s.exceptions.of(state, now, r.healthDirty)
 	r.healthDirty = false

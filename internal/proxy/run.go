@@ -43,7 +43,7 @@ func (w *writers) stop() {
 // filed says, after stop, whether the file has all that was applied. What was applied from the file it has.
 func (w *writers) filed() bool {
 	s := w.r.state
-	return s == nil || !s.FromHub && s.Fence == nil || len(w.r.unfiled) == 0 && !w.r.removal
+	return s == nil || !s.FromHub && s.Fence == nil || len(w.r.unfiled) == 0 && !w.r.removal && !w.r.file.turned
 }
 
 // Run serves until ctx ends, then closes the listeners and lets open
@@ -60,8 +60,13 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	l := newLoop(p.o, p.inbox, p.own, p.box, p.readLastGood(), &p.ready)
+	g := p.readLastGood()
+	l := newLoop(p.o, p.inbox, p.own, p.box, g, &p.ready)
 	w := p.newWriters()
+	if g != nil {
+		p.inbox.remember(g.memory())
+		w.r.file.resume(g)
+	}
 	if before != nil {
 		defer before.conn.Close()
 		p.before = before
@@ -70,6 +75,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	// The watches are not waited for at the end: they may be in a pause between two attempts.
 	go p.o.Source.Watch(running, p.inbox, p.own)
+	go p.confirm(running)
 	looped := make(chan error, 1)
 	go func() {
 		err := l.run(running)

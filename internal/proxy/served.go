@@ -16,7 +16,11 @@ type served struct {
 	Versions Versions
 	// FromHub: Program was built from a complete view of the hub, not from the file.
 	FromHub bool
-	Fence   *v1alpha1.Fence
+	// Frozen is how the hub has changed since; nil: it has not. Era is the hub's that Versions are of.
+	Frozen *Frozen
+	Era    int
+	Epoch  int64
+	Fence  *v1alpha1.Fence
 	// Leaving: nothing is served, as if fenced, because the proxy leaves.
 	Leaving bool
 	Program *lb.Program

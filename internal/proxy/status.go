@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,12 +109,17 @@ func (r *reporter) register(ctx context.Context) error {
 	px.Status = v1alpha1.ProxyStatus{
 		Boot: r.boot, Seq: r.status.seq, HubUID: uid, Version: cut(r.o.Version, 63), Dataplane: r.o.Dataplane.Name(), Phase: v1alpha1.ProxyStarting,
 	}
+	px.Status.Epoch = r.epoch()
 	setReady(&px.Status, metav1.ConditionFalse, ReasonStarting, "it lists the hub's objects and applies them")
+	r.setHubChanged(&px.Status)
 	px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
 	if err != nil {
 		return fmt.Errorf("registering boot of proxy %s: %w", r.o.Name, err)
 	}
+	r.inbox.Wrote(r.era, uid, px.UID, px.Status.Seq)
 	r.hubUID, r.status.object, r.status.registered = uid, px, time.Now()
+	r.publish(v1alpha1.Through{})
+	r.spoken.Store(int64(r.era))
 	r.status.urgent = r.state != nil && r.state.FromHub
 	r.reports.reread = true
 	r.own.setRegistered(px)
@@ -205,6 +211,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 		px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
 		switch {
 		case err == nil:
+			r.inbox.Wrote(r.era, r.hubUID, px.UID, px.Status.Seq)
 			s.object, s.urgent, s.lazySince = px, false, time.Time{}
 			s.wrote(time.Now(), time.Duration(r.interval.Load()))
 			if s.other != "" {
@@ -226,6 +233,10 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 		if px, err = r.o.Hub.GetProxy(ctx, r.o.Name); err != nil {
 			return again, r.statusFailed(err)
 		}
+		if px.UID == s.object.UID && px.Status.Seq < s.object.Status.Seq {
+			r.inbox.Doubt() // It has lost what was written.
+			return again, nil
+		}
 		r.seen(px, now)
 		if r.hubUID == "" {
 			return now, nil
@@ -239,7 +250,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 
 func (r *reporter) statusFailed(err error) error {
 	if apierrors.IsNotFound(err) {
-		r.hubUID = "" // register again
+		r.inbox.Doubt() // It was deleted, which the watch says, or the hub has lost it.
 	}
 	return fmt.Errorf("writing status: %w", err)
 }
@@ -263,11 +274,15 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 		Version:    cut(r.o.Version, 63),
 		Dataplane:  r.o.Dataplane.Name(),
 		Phase:      v1alpha1.ProxyServing,
+		Epoch:      r.epoch(),
 		Through:    r.state.Versions.Through(),
 		Reports:    r.reports.version,
-		Held:       r.reports.heldNames(),
+		Held:       r.reports.heldNames(r.frozen()),
 		Frontends:  int32(r.state.frontends()),
 		Conditions: slices.Clone(r.status.object.Status.Conditions),
+	}
+	if r.state.Era != r.era {
+		st.Through = v1alpha1.Through{} // It is of another hub.
 	}
 	if len(st.Held) > maxHeld {
 		// More than can be named: this proxy proves nothing at all.
@@ -289,7 +304,36 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 	default:
 		setReady(&st, metav1.ConditionTrue, ReasonServing, "it serves what the hub says")
 	}
+	r.setHubChanged(&st)
 	return st
+}
+
+// epoch is the one to speak of.
+func (r *reporter) epoch() int64 {
+	return r.inbox.Memory().Epoch
+}
+
+// frozen are the namespaces of which something else is served than the hub says.
+func (r *reporter) frozen() []string {
+	if r.state.Frozen == nil {
+		return nil
+	}
+	return r.state.Frozen.Namespaces
+}
+
+// setHubChanged says whether the hub is the one that is served. A proxy whose hub never changed says nothing of it.
+func (r *reporter) setHubChanged(st *v1alpha1.ProxyStatus) {
+	c := metav1.Condition{Type: v1alpha1.ConditionHubChanged, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonAsExpected, Message: "what is served is the hub's again"}
+	switch now := r.inbox.Frozen(); {
+	case now != nil && (r.state == nil || r.state.Frozen == nil || r.state.Era != r.era):
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, now.Reason, (&Frozen{HubChange: *now}).message()
+	case r.state != nil && r.state.Frozen != nil && r.state.Era == r.era:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, r.state.Frozen.Reason, r.state.Frozen.message()
+	case !meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionHubChanged):
+		return
+	}
+	c.Message = cut(c.Message, 1024)
+	meta.SetStatusCondition(&st.Conditions, c)
 }
 
 // maxHeld is what status.held can name.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"maps"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -15,15 +16,43 @@ import (
 type View struct {
 	Inbox      *Inbox
 	builder    Builder
+	picture    *picture
 	watched    *watched
 	exceptions *exceptions
 }
 
 // NewView returns the View of a proxy of a pool that has heard nothing.
-func NewView(pool string, b Builder) *View {
-	return &View{
-		Inbox: newInbox(func(Resource, string) {}), builder: b, watched: newWatched(pool), exceptions: newExceptions(nil, nil),
+func NewView(pool string, b Builder) *View { return NewViewAfter(pool, b, nil) }
+
+// NewViewAfter returns one that has heard nothing yet, and whose last-good file holds g; nil: it has none.
+func NewViewAfter(pool string, b Builder, g *LastGood) *View {
+	v := &View{
+		Inbox: newInbox(func(Resource, string) {}), builder: b, picture: newPicture(pool, g), watched: newWatched(pool), exceptions: newExceptions(nil, nil),
 	}
+	if g != nil {
+		v.Inbox.remember(g.memory())
+		for r, all := range g.Objects {
+			for k, o := range all {
+				v.note(Change{Resource(r), k, o})
+			}
+		}
+	}
+	return v
+}
+
+func (v *View) note(c Change) {
+	c.handTo(v.builder)
+	v.watched.note(c)
+}
+
+// LastGood is what the file is to hold once what was taken last is applied: before HubChanged is said or withdrawn, it must.
+func (v *View) LastGood() *LastGood {
+	m := v.Inbox.Memory()
+	g := &LastGood{FileHeader: FileHeader{HubUID: m.HubUID, ProxyUID: m.ProxyUID}, Memory: m}
+	for r, all := range v.picture.shown {
+		g.Objects[r] = maps.Clone(all)
+	}
+	return g
 }
 
 // Wanted is what is to be served, and up to where that was heard.
@@ -31,8 +60,14 @@ type Wanted struct {
 	// Program has no health.
 	Program  *lb.Program
 	Versions Versions
-	// Complete: each resource was listed; before, nothing may be served by this.
+	// Complete: each resource was listed; before, nothing may be served by this, but what the file holds.
 	Complete bool
+	// Frozen is what is to be said of a hub that changed; nil: it has not. Era is raised when it does: then the Proxy is to be
+	// registered anew, with Frozen in its condition HubChanged and nothing in status.through, before anything else is written.
+	Frozen *Frozen
+	Era    int
+	// Epoch is status.epoch.
+	Epoch int64
 	// Changes since the last Take.
 	Changes []Change
 
@@ -43,22 +78,32 @@ type Wanted struct {
 // Take hands what the Inbox holds to the builder.
 func (v *View) Take() Wanted {
 	d := v.Inbox.take()
-	for _, c := range d.Changes {
-		c.handTo(v.builder)
-		v.watched.note(c)
+	changes := v.picture.take(d)
+	for _, c := range changes {
+		v.note(c)
 	}
-	return Wanted{v.builder.Program(), d.Versions, d.Complete, d.Changes, v.watched.drainingList, v.watched.releasingList}
+	if !v.picture.behind {
+		v.Inbox.Adopt(v.picture.era, v.picture.epoch)
+	}
+	return Wanted{
+		Program: v.builder.Program(), Versions: v.picture.versions(d.Versions), Complete: d.Complete, Changes: changes,
+		Frozen: v.picture.state, Era: v.picture.era, Epoch: v.picture.epoch,
+		draining: v.watched.drainingList, releasing: v.watched.releasingList,
+	}
 }
 
 // Reports are the ProxyReports to write, by namespace, once w was applied with that outcome and was then observed.
 func (v *View) Reports(name, boot string, w Wanted, o dataplane.Outcome, seen dataplane.Observation, now time.Time) map[string]*v1alpha1.ProxyReport {
-	s := &served{FromHub: true, Versions: w.Versions, Program: w.Program, Refused: o.Refused, Observation: seen, Draining: w.draining, Releasing: w.releasing}
+	s := &served{FromHub: true, Versions: w.Versions, Program: w.Program, Refused: o.Refused, Observation: seen, Frozen: w.Frozen}
+	if !s.Frozen.silent() {
+		s.Draining, s.Releasing = w.draining, w.releasing
+	}
 	contents, _ := v.exceptions.of(s, now, true)
 	out := make(map[string]*v1alpha1.ProxyReport, len(contents))
 	for ns, c := range contents {
 		out[ns] = &v1alpha1.ProxyReport{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Boot: boot,
-			Refused: c.Refused, ServedWithout: c.Without, Members: c.Members, Addresses: c.Addresses, Truncated: c.Truncated,
+			Refused: c.Refused, ServedWithout: c.Without, Members: c.Members, Addresses: c.Addresses, Serves: c.Serves, Truncated: c.Truncated,
 		}
 	}
 	return out

@@ -24,23 +24,43 @@ func reconnect() *wait.Backoff {
 
 // Watch delivers the five resources to in, and the own Proxy and ProxyReports
 // to own, until ctx ends. An API server finds the watchers of one name by that
-// name: the reports of others cost neither side anything.
+// name: the reports of others cost neither side anything. When the hub is
+// another one, everything is listed anew.
 func (c *Client) Watch(ctx context.Context, in *Inbox, own *Own) {
 	var all sync.WaitGroup
+	each := func(resource, fields string, of runtime.Object, into cache.ReflectorStore, opened, lost func()) {
+		lw := &listWatch{client: c.fairlead, parameters: c.parameters, resource: resource, fields: fields, list: listOf(of), opened: opened, lost: lost}
+		if resource == LoadBalancers.String() {
+			lw.client = c.cluster
+		}
+		all.Go(func() {
+			for ctx.Err() == nil {
+				era, cancel := context.WithCancel(ctx)
+				_, ends := in.Era()
+				go func() {
+					select {
+					case <-ends:
+						cancel()
+					case <-era.Done():
+					}
+				}()
+				c.reflect(era, lw, of, into)
+				cancel()
+			}
+		})
+	}
 	for r := range resources {
-		all.Go(func() { c.reflect(ctx, r.String(), "", r.newObject(), store{in, r}) })
+		each(r.String(), "", r.newObject(), store{in, r}, func() { in.Opened(r) }, func() { in.Lost(r) })
 	}
 	named := "metadata.name=" + c.name
-	all.Go(func() { c.reflect(ctx, "proxies", named, &v1alpha1.Proxy{}, ownStore{own}) })
-	all.Go(func() { c.reflect(ctx, "proxyreports", named, &v1alpha1.ProxyReport{}, reportStore{own}) })
+	each("proxies", named, &v1alpha1.Proxy{}, ownStore{own}, func() { in.Opened(OwnProxy) }, func() { in.Lost(OwnProxy) })
+	each("proxyreports", named, &v1alpha1.ProxyReport{}, reportStore{own}, func() {}, func() {})
 	all.Wait()
 }
 
-func (c *Client) reflect(ctx context.Context, resource, fields string, of runtime.Object, into cache.ReflectorStore) {
-	lw := &listWatch{client: c.fairlead, parameters: c.parameters, resource: resource, fields: fields, list: listOf(of)}
-	if resource == LoadBalancers.String() {
-		lw.client = c.cluster
-	}
+// reflect lists and watches one resource until ctx ends.
+func (c *Client) reflect(ctx context.Context, lw *listWatch, of runtime.Object, into cache.ReflectorStore) {
+	resource := lw.resource
 	r := cache.NewReflectorWithOptions(lw, of, into, cache.ReflectorOptions{Name: resource, Backoff: reconnect()})
 	pause := reconnect().DelayWithReset(clock.RealClock{}, 10*time.Second)
 	for ctx.Err() == nil {
@@ -81,6 +101,8 @@ type listWatch struct {
 	resource   string
 	fields     string
 	list       func() runtime.Object
+	// opened is called before the first event of each watch, lost when it has ended.
+	opened, lost func()
 }
 
 func (l *listWatch) request(o metav1.ListOptions) *rest.Request {
@@ -98,7 +120,24 @@ func (l *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (
 
 func (l *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	return l.request(o).Watch(ctx)
+	w, err := l.request(o).Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.opened()
+	return &opened{w, l.lost, sync.Once{}}, nil
+}
+
+// opened is a watch that says when it ends: who reads it stops it then.
+type opened struct {
+	watch.Interface
+	lost func()
+	once sync.Once
+}
+
+func (w *opened) Stop() {
+	w.Interface.Stop()
+	w.once.Do(w.lost)
 }
 
 func (l *listWatch) List(o metav1.ListOptions) (runtime.Object, error) {

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// askFrom and askUpTo bound the pause before a hub that doesn't answer is asked again.
+	askFrom = 50 * time.Millisecond
+	askUpTo = 2 * time.Second
+)
+
+// confirm asks the hub, whenever that is in doubt, who it is.
+func (p *Proxy) confirm(ctx context.Context) {
+	failures := 0
+	for {
+		q, doubted := p.inbox.Question()
+		if !doubted {
+			failures = 0
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.inbox.doubted:
+				continue
+			}
+		}
+		a, err := ask(ctx, p.o.Hub, p.o.Name)
+		if err == nil {
+			p.inbox.Answer(q, a)
+			if _, still := p.inbox.Question(); !still {
+				continue
+			}
+		} else if failures == 0 && ctx.Err() == nil {
+			p.o.Logger.Warn("hub can't be confirmed; nothing that it says is taken meanwhile", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff(askFrom, askUpTo, failures)):
+		}
+		failures++
+	}
+}
+
+// ask reads live who a hub is.
+func ask(ctx context.Context, hub Hub, name string) (a Answer, err error) {
+	if a.HubUID, err = hub.UID(ctx); err != nil {
+		return a, fmt.Errorf("reading the hub's UID: %w", err)
+	}
+	a.Proxy, err = hub.GetProxy(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return a, nil
+	}
+	if err != nil {
+		return a, fmt.Errorf("reading Proxy %s: %w", name, err)
+	}
+	return a, nil
+}

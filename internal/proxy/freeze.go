@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+)
+
+// catchUp is the part of a picture that is not shown yet.
+//
+// At the start it is the whole hub, until each resource was listed and confirmed. When the hub has changed, what is shown
+// freezes. Then
+//
+//   - the ledger thaws once it grants every address that is shown to the LoadBalancer that is shown for it: Addresses,
+//     classes and Tenants follow the hub again, and so do namespaces of no Tenant;
+//   - a Tenant's namespace thaws once its agent has written everything again, in an epoch above the one that was
+//     adopted before the freeze, or when the ledger grants it nothing any more.
+type catchUp struct {
+	// begun: something was delivered, in era.
+	begun bool
+	era   int
+	// behind: what is heard is not all shown. Then heard is all that the hub says, as far as that is known.
+	behind bool
+	heard  objects
+	// frozen is how the hub has changed; nil: it is the one that is shown.
+	frozen *HubChange
+	// ledger: it has thawed; but for the namespaces in still.
+	ledger bool
+	still  map[string]bool
+	// state is what is said of it, made anew when it changes.
+	state *Frozen
+}
+
+// Frozen is what a proxy has to say whose hub has changed. It is immutable.
+type Frozen struct {
+	HubChange
+	// Listed: the hub's objects are known. Before, nothing is known of Serves.
+	Listed bool
+	// Serves is what is served against the hub's ledger, by namespace.
+	Serves map[string][]v1alpha1.ServedAddress
+	// Ledger: it has thawed. Namespaces are those whose objects have not, sorted.
+	Ledger     bool
+	Namespaces []string
+}
+
+// take follows a delivery, and returns what is shown otherwise now.
+func (p *picture) take(d Delivery) []Change {
+	var out []Change
+	if d.Era != p.era || !p.begun {
+		if !p.behind {
+			out = p.follow(d.Earlier)
+		}
+		p.catchUp = catchUp{begun: true, era: d.Era, behind: true, heard: noObjects(), frozen: d.Frozen}
+		for r := range p.held {
+			clear(p.held[r]) // What is still missing will be found so.
+		}
+		p.describe(false)
+	}
+	p.epoch = max(p.epoch, d.Epoch)
+	if !p.behind {
+		out = append(out, p.follow(d.Changes)...)
+		p.epoch = max(p.epoch, p.shown.epoch())
+		return out
+	}
+	for _, c := range d.Changes {
+		p.heard.note(c)
+	}
+	if !d.Complete {
+		return out
+	}
+	if p.frozen == nil {
+		return append(out, p.caughtUp()...)
+	}
+	return append(out, p.thaw(d.Changes)...)
+}
+
+// versions are those up to which all that was delivered is shown; none while it is not.
+func (p *picture) versions(v Versions) Versions {
+	if p.behind && !p.ledger {
+		return Versions{}
+	}
+	return v
+}
+
+// caughtUp shows all that was heard.
+func (p *picture) caughtUp() []Change {
+	all := p.differences(func(Resource, Key) bool { return true })
+	p.catchUp = catchUp{begun: true, era: p.era}
+	out := p.follow(all)
+	p.epoch = max(p.epoch, p.shown.epoch())
+	return out
+}
+
+// release lets a frozen picture follow the hub as soon as that is complete: nothing is served by it.
+func (p *picture) release() {
+	p.frozen, p.state = nil, nil
+}
+
+// differences lead from what is shown to what was heard, where in says so.
+func (p *picture) differences(in func(Resource, Key) bool) []Change {
+	var out []Change
+	for r := range resources {
+		for k, o := range p.heard[r] {
+			if old := p.shown[r][k]; in(r, k) && (old == nil || old != o && !servedAlike(old, o)) {
+				out = append(out, Change{r, k, o})
+			}
+		}
+		for k := range p.shown[r] {
+			if p.heard[r][k] == nil && in(r, k) {
+				out = append(out, Change{r, k, nil})
+			}
+		}
+	}
+	return out
+}
+
+// thaws says that an object follows the hub again.
+func (p *picture) thaws(r Resource, k Key) bool {
+	return p.ledger && (r != LoadBalancers && r != TargetGroups || !p.still[k.Namespace])
+}
+
+// thaw shows what may be, of what was heard; changes were heard last.
+func (p *picture) thaw(changes []Change) (out []Change) {
+	if !p.ledger {
+		if serves := p.against(); len(serves) > 0 {
+			p.describe(true)
+			return nil
+		}
+		p.ledger, p.still = true, map[string]bool{}
+		for _, r := range []Resource{LoadBalancers, TargetGroups} {
+			for k := range p.shown[r] {
+				p.still[k.Namespace] = true
+			}
+		}
+		out = p.follow(p.differences(p.thaws))
+	} else {
+		var may []Change
+		for _, c := range changes {
+			if p.thaws(c.Resource, c.Key) {
+				may = append(may, c)
+			}
+		}
+		out = p.follow(may)
+	}
+	thawed := map[string]bool{}
+	for ns := range p.still {
+		if p.mayThaw(ns) {
+			thawed[ns] = true
+		}
+	}
+	for ns := range thawed {
+		delete(p.still, ns)
+	}
+	if len(p.still) == 0 {
+		return append(out, p.caughtUp()...)
+	}
+	if len(thawed) > 0 {
+		out = append(out, p.follow(p.differences(func(r Resource, k Key) bool {
+			return (r == LoadBalancers || r == TargetGroups) && thawed[k.Namespace]
+		}))...)
+	}
+	p.describe(true)
+	return out
+}
+
+// mayThaw says that a namespace may follow the hub again. The ledger does already.
+func (p *picture) mayThaw(namespace string) bool {
+	if p.grantedIn[namespace] == 0 {
+		return true // Nothing of it is served.
+	}
+	if t := p.heard.tenantOf(namespace); t != nil {
+		return t.Status.AgentEpoch > p.epoch
+	}
+	return p.shown.tenantOf(namespace) == nil
+}
+
+// against is what is shown as served, and not granted by the ledger that was heard.
+func (p *picture) against() map[string][]v1alpha1.ServedAddress {
+	out := map[string][]v1alpha1.ServedAddress{}
+	for k, o := range p.shown[Addresses] {
+		for _, h := range grants(o, p.pool) {
+			if p.shown[LoadBalancers][Key{h.Namespace, h.Name}] == nil {
+				continue
+			}
+			granted := slices.ContainsFunc(grants(p.heard[Addresses][k], p.pool), func(g v1alpha1.Holder) bool {
+				return g.Namespace == h.Namespace && g.Name == h.Name && covers(g.Ports, h.Ports)
+			})
+			if !granted {
+				out[h.Namespace] = append(out[h.Namespace], v1alpha1.ServedAddress{Address: k.Name, LoadBalancer: h.Name, Ports: h.Ports})
+			}
+		}
+	}
+	for _, s := range out {
+		slices.SortFunc(s, compareServed)
+	}
+	return out
+}
+
+func compareServed(a, b v1alpha1.ServedAddress) int {
+	if c := strings.Compare(a.Address, b.Address); c != 0 {
+		return c
+	}
+	return strings.Compare(a.LoadBalancer, b.LoadBalancer)
+}
+
+func sameServed(a, b v1alpha1.ServedAddress) bool {
+	return compareServed(a, b) == 0 && slices.Equal(a.Ports, b.Ports)
+}
+
+// describe makes state anew if it would say something else.
+func (p *picture) describe(listed bool) {
+	if p.frozen == nil {
+		p.state = nil
+		return
+	}
+	next := &Frozen{HubChange: *p.frozen, Listed: listed, Ledger: p.ledger, Namespaces: slices.Sorted(maps.Keys(p.still))}
+	if listed && !p.ledger {
+		next.Serves = p.against()
+	}
+	if old := p.state; old == nil || old.Listed != next.Listed || old.Ledger != next.Ledger || !slices.Equal(old.Namespaces, next.Namespaces) ||
+		!maps.EqualFunc(old.Serves, next.Serves, func(a, b []v1alpha1.ServedAddress) bool { return slices.EqualFunc(a, b, sameServed) }) {
+		p.state = next
+	}
+}
+
+// silent says that nothing that is released or drained may be spoken of: it would be of another hub's objects. f may be nil.
+func (f *Frozen) silent() bool { return f != nil && !f.Ledger }
+
+// message says what has happened, and what it waits for.
+func (f *Frozen) message() string {
+	says := f.Because + "; what was served is served on, "
+	switch {
+	case !f.Listed:
+		return says + "while the hub's objects are listed anew"
+	case !f.Ledger:
+		ns := slices.Min(slices.Collect(maps.Keys(f.Serves)))
+		n := 0
+		for _, s := range f.Serves {
+			n += len(s)
+		}
+		first := f.Serves[ns][0]
+		return says + fmt.Sprintf("and the hub's ledger lacks %d of its addresses, such as %s for %s/%s: see to it that the manager runs", n, first.Address, ns, first.LoadBalancer)
+	}
+	names := f.Namespaces[:min(len(f.Namespaces), 5)]
+	return says + fmt.Sprintf("in %d namespaces (%s) whose agents have not written all again: see to these agents, and to it that their Tenants are there", len(f.Namespaces), strings.Join(names, ", "))
+}

@@ -1,0 +1,516 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A hub that is not the one that it was.
+
+// tenant is one with a namespace of its name, in an epoch of the hub, and of its agent.
+func tenant(name string, hub, agent int64) *v1alpha1.Tenant {
+	return &v1alpha1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "t", Generation: 1},
+		Spec:       v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8"}},
+		Status:     v1alpha1.TenantStatus{HubEpoch: hub, AgentEpoch: agent},
+	}
+}
+
+// fleetOf are two tenants' objects, and a namespace of no Tenant.
+type fleetOf struct {
+	web, api, own          *clusterv1.LoadBalancer
+	webAt, apiAt, ownAt    *v1alpha1.Address
+	webNodes, class_, shop Object
+}
+
+func newFleet() fleetOf {
+	f := fleetOf{webNodes: targetGroup("shop", v1alpha1.Target{Name: "n1", UID: "n1", Addresses: []string{"10.0.0.1"}}), class_: class(), shop: tenant("shop", 0, 0)}
+	f.web, f.webAt = loadBalancer("shop", "web", "192.0.2.1")
+	f.api, f.apiAt = loadBalancer("lab", "api", "192.0.2.2")
+	f.own, f.ownAt = loadBalancer("ops", "own", "192.0.2.3")
+	return f
+}
+
+func (f fleetOf) all() []Object {
+	return []Object{f.web, f.webAt, f.webNodes, f.api, f.apiAt, f.own, f.ownAt, f.class_, f.shop, tenant("lab", 0, 0)}
+}
+
+// ours are the sockets of a fleet.
+var ours = []string{"192.0.2.1:80/TCP", "192.0.2.2:80/TCP", "192.0.2.3:80/TCP"}
+
+// lost has all watches break, as when an API server ends.
+func (w *world) lost() {
+	for r := range resources + 1 {
+		w.proxy.inbox.Lost(r)
+	}
+}
+
+// opened opens the own Proxy's watch; the others' lists open theirs.
+func (w *world) opened() {
+	w.proxy.inbox.Opened(OwnProxy)
+	w.hub.mu.Lock()
+	px := w.hub.proxies["edge-1"].DeepCopy()
+	w.hub.mu.Unlock()
+	if px == nil {
+		w.proxy.own.Set(nil, "")
+		return
+	}
+	w.proxy.own.Set(px, px.ResourceVersion)
+}
+
+// condition is the Proxy's HubChanged.
+func (w *world) condition() metav1.Condition {
+	st := w.status()
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionHubChanged); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// isFrozen fails the test unless the proxy says so, for a reason, and proves nothing.
+func (w *world) isFrozen(reason string) {
+	w.t.Helper()
+	st, c := w.status(), w.condition()
+	if c.Status != metav1.ConditionTrue || c.Reason != reason || st.Through != (v1alpha1.Through{}) || st.Boot != w.proxy.Boot() {
+		w.t.Fatalf("wanted %s and nothing in through; status %+v", reason, st)
+	}
+}
+
+func (w *world) isThawed(epoch int64) {
+	w.t.Helper()
+	st, c := w.status(), w.condition()
+	if c.Status != metav1.ConditionFalse || st.Through == (v1alpha1.Through{}) || st.Epoch != epoch || len(st.Held) > 0 {
+		w.t.Fatalf("wanted HubChanged=False, through and epoch %d; status %+v", epoch, st)
+	}
+}
+
+// against are the addresses that a namespace's report names as served against the ledger.
+func (w *world) against(namespace string) (out []string) {
+	r := w.report(namespace)
+	if r == nil {
+		return nil
+	}
+	for _, s := range r.Serves {
+		out = append(out, s.Address+" "+s.LoadBalancer+" "+strings.Join(s.Ports, ","))
+	}
+	return out
+}
+
+func (w *world) wantAgainst(namespace string, want ...string) {
+	w.t.Helper()
+	if got := w.against(namespace); !slices.Equal(got, want) {
+		w.t.Fatalf("%s serves %v against the ledger, wanted %v", namespace, got, want)
+	}
+}
+
+// restored is a world whose hub has gone back to before the fleet was there, all of which its proxy served.
+func restored(t *testing.T, dir string, f fleetOf) *world {
+	w := newWorld(t, dir)
+	w.opened()
+	w.list(f.class_, tenant("shop", 0, 0))
+	settle(time.Second)
+	old := w.hub.copy()
+	w.set(tenant("lab", 0, 0))
+	for _, o := range f.all() {
+		w.set(o)
+	}
+	settle(time.Second)
+	w.serves(ours...)
+	w.lost()
+	w.hub.restore(old)
+	w.version = 50
+	w.opened()
+	settle(time.Second)
+	return w
+}
+
+func TestARestoredHubFreezesWhatIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, "", f)
+		defer w.stop()
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.serves(ours...)
+		w.members("10.0.0.1")
+		w.wantAgainst("shop", "192.0.2.1 web TCP/80")
+		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
+		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
+		settle(time.Hour)
+		w.serves(ours...)
+
+		// The manager adopts it, one by one.
+		w.set(f.webAt)
+		w.set(f.ownAt)
+		settle(time.Second)
+		w.wantAgainst("shop")
+		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.set(f.apiAt)
+		settle(time.Second)
+		// The ledger has thawed. What is of no Tenant, and is gone, is held by it; the Tenants' agents are waited for.
+		if st := w.status(); !slices.Equal(st.Held, []string{"lab", "shop"}) || st.Through == (v1alpha1.Through{}) || w.condition().Status != metav1.ConditionTrue {
+			t.Fatalf("status %+v once the ledger has thawed", st)
+		}
+		w.serves(ours...)
+		// An agent that is through changed its Service meanwhile.
+		web := f.web.DeepCopy()
+		web.Generation, web.Spec.Ports[0].TargetPort = 2, 9090
+		w.set(web)
+		w.set(tenant("shop", 1, 0))
+		settle(time.Second)
+		w.serves(ours...)
+		w.members("10.0.0.1")
+		w.set(f.webNodes)
+		w.set(tenant("shop", 1, 1))
+		settle(time.Second)
+		w.members("10.0.0.1")
+		if st := w.status(); !slices.Equal(st.Held, []string{"lab"}) || st.Epoch != 0 {
+			t.Fatalf("status %+v once one agent is through", st)
+		}
+		w.dp.mu.Lock()
+		for _, p := range w.dp.program.Tenants["shop"].Pools {
+			if p.Check.Port != 9090 {
+				t.Errorf("shop is not served as its agent says: %+v", p)
+			}
+		}
+		w.dp.mu.Unlock()
+		// The other Tenant is missing still; nothing of it is lost.
+		settle(time.Hour)
+		w.serves(ours...)
+		w.set(f.api)
+		w.set(tenant("lab", 1, 1))
+		settle(time.Second)
+		w.isThawed(1)
+		w.serves(ours...)
+		// It follows the hub as ever.
+		w.set(phased(f.webAt, v1alpha1.AddressReleasing))
+		settle(time.Second)
+		w.serves(ours[1:]...)
+	})
+}
+
+// Not versions, nor the UID, but what it wrote itself tells this one.
+func TestBumpedRevisionsDoNotHideARestoredHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		old := w.hub.copy()
+		for _, o := range f.all() {
+			w.set(o)
+		}
+		settle(time.Second)
+		w.lost()
+		old.version += 1_000_000
+		w.hub.restore(old)
+		w.version += 1_000_000
+		// The watches resume, as if nothing had been, and tell of what never was.
+		for r := range resources {
+			w.proxy.inbox.Opened(r)
+		}
+		w.delete(f.web)
+		w.delete(f.webAt)
+		w.opened()
+		settle(time.Second)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.serves(ours...)
+	})
+}
+
+// Its status was not written since the copy was made: only the lists tell.
+func TestAListOfOldTellsOfARestoredHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.all()...)
+		settle(time.Second)
+		w.lost()
+		w.opened()
+		w.version = 20
+		w.list()
+		settle(time.Second)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.serves(ours...)
+	})
+}
+
+func TestAReplacedHubFreezesWhatIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.all()...)
+		settle(time.Second)
+		first := w.hub.copy()
+		w.lost()
+		w.hub.replace("another")
+		w.opened()
+		settle(time.Second)
+		w.isFrozen(v1alpha1.ReasonHubReplaced)
+		if st := w.status(); st.HubUID != "another" {
+			t.Errorf("hub %s", st.HubUID)
+		}
+		w.version = 10
+		w.list()
+		settle(time.Minute)
+		w.serves(ours...)
+		w.wantAgainst("shop", "192.0.2.1 web TCP/80")
+
+		// It was pointed elsewhere by mistake.
+		w.lost()
+		w.hub.restore(first)
+		w.hub.mu.Lock()
+		w.hub.uid = "hub-uid"
+		w.hub.mu.Unlock()
+		w.opened()
+		w.version = 1000
+		settle(time.Second)
+		w.list(f.all()...)
+		settle(time.Second)
+		if st := w.status(); st.Through == (v1alpha1.Through{}) || w.condition().Status == metav1.ConditionTrue {
+			t.Errorf("status %+v before the first hub again", st)
+		}
+		w.serves(ours...)
+		w.set(phased(f.webAt, v1alpha1.AddressReleasing))
+		settle(time.Second)
+		w.serves(ours[1:]...)
+	})
+}
+
+func TestAnOwnProxyThatWasDeletedUnseenFreezes(t *testing.T) {
+	for name, seen := range map[string]bool{"seen": true, "unseen": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet()
+				w := newWorld(t, "")
+				defer w.stop()
+				w.opened()
+				w.list(f.all()...)
+				settle(time.Second)
+				if !seen {
+					w.lost()
+				}
+				w.hub.mu.Lock()
+				delete(w.hub.proxies, "edge-1")
+				version := w.hub.next()
+				w.hub.mu.Unlock()
+				if seen {
+					w.proxy.own.Deleted(version)
+					settle(time.Second)
+					w.lost()
+				}
+				w.opened()
+				w.list(f.all()...)
+				settle(time.Second)
+				w.serves(ours...)
+				if seen {
+					if c := w.condition(); c.Type != "" || w.status().Through == (v1alpha1.Through{}) {
+						t.Errorf("condition %+v, through %+v", c, w.status().Through)
+					}
+					return
+				}
+				w.isFrozen(v1alpha1.ReasonHubRestored)
+			})
+		})
+	}
+}
+
+// What can't be confirmed is not taken, and nothing is said meanwhile.
+func TestAHubThatDoesNotSayWhoItIsIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.all()...)
+		settle(time.Second)
+		w.hub.leave()
+		w.lost()
+		w.opened()
+		for r := range resources {
+			w.proxy.inbox.Opened(r)
+		}
+		w.delete(f.webAt)
+		settle(time.Hour)
+		w.serves(ours...)
+		w.hub.comeBack()
+		settle(5 * time.Second)
+		w.serves(ours[1:]...)
+		if c := w.condition(); c.Type != "" {
+			t.Errorf("condition %+v", c)
+		}
+	})
+}
+
+func TestAFencedProxyThaws(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, t.TempDir(), f)
+		defer w.stop()
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.fence(&v1alpha1.Fence{By: "manager", Reason: "stale"})
+		settle(time.Second)
+		w.serves()
+		if c := w.condition(); c.Status != metav1.ConditionFalse {
+			t.Errorf("condition %+v", c)
+		}
+		w.fence(nil)
+		settle(time.Second)
+		w.serves()
+		w.set(f.web)
+		w.set(f.webAt)
+		settle(time.Second)
+		w.serves(ours[0])
+	})
+}
+
+func (w *world) fence(f *v1alpha1.Fence) {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	px := w.hub.proxies["edge-1"].DeepCopy()
+	px.Spec.Fenced = f
+	w.hub.put(px)
+}
+
+// The next process knows no more of the hub than what the file says.
+func TestAProcessThatStartsBeforeAChangedHubIsFrozen(t *testing.T) {
+	for name, again := range map[string]bool{"changed while nobody ran": false, "frozen before": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet()
+				dir := t.TempDir()
+				w := newWorld(t, dir)
+				w.opened()
+				w.list(f.class_, f.shop)
+				settle(time.Second)
+				old := w.hub.copy()
+				for _, o := range f.all() {
+					w.set(o)
+				}
+				settle(5 * time.Second)
+				if again {
+					w.lost()
+					w.hub.restore(old)
+					w.opened()
+					settle(time.Second)
+					w.isFrozen(v1alpha1.ReasonHubRestored)
+					w.stop()
+				} else {
+					w.stop()
+					w.hub.restore(old)
+				}
+				w.restart(dir)
+				defer func() { w.stop() }()
+				w.version = 50
+				w.opened()
+				settle(time.Second)
+				w.list(f.class_, f.shop)
+				settle(time.Second)
+				w.serves(ours...)
+				w.isFrozen(v1alpha1.ReasonHubRestored)
+				w.wantAgainst("shop", "192.0.2.1 web TCP/80")
+				for _, o := range f.all() {
+					w.set(o)
+				}
+				w.set(tenant("shop", 1, 1))
+				w.set(tenant("lab", 1, 1))
+				settle(time.Second)
+				w.isThawed(1)
+				w.serves(ours...)
+				settle(time.Second)
+				w.stop()
+
+				// And the one after it knows the hub as it is now.
+				w.restart(dir)
+				w.opened()
+				settle(time.Second)
+				w.list(append(f.all()[:8:8], tenant("shop", 1, 1), tenant("lab", 1, 1))...)
+				settle(time.Second)
+				w.serves(ours...)
+				if st := w.status(); st.Through == (v1alpha1.Through{}) || st.Epoch != 1 || w.condition().Type != "" {
+					t.Errorf("status %+v", st)
+				}
+			})
+		})
+	}
+}
+
+func TestAHubThatChangesAgainBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, "", f)
+		defer w.stop()
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		second := w.hub.copy()
+		w.set(f.webAt)
+		w.set(f.apiAt)
+		settle(time.Second)
+		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
+		w.wantAgainst("shop")
+		w.lost()
+		w.hub.restore(second)
+		w.opened()
+		settle(time.Second)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		w.wantAgainst("shop", "192.0.2.1 web TCP/80")
+		w.serves(ours...)
+	})
+}
+
+// The Lease says that a proxy is there: not before it has said that the hub has changed.
+func TestHubChangedIsSaidBeforeTheLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		old := w.hub.copy()
+		for _, o := range f.all() {
+			w.set(o)
+		}
+		settle(15 * time.Second)
+		w.hub.fail(0.3)
+		w.lost()
+		w.hub.restore(old)
+		w.opened()
+		renewed := func() bool {
+			w.hub.mu.Lock()
+			defer w.hub.mu.Unlock()
+			k := Key{v1alpha1.SystemNamespace, "edge-1"}
+			return w.hub.leases[k].ResourceVersion != old.leases[k].ResourceVersion
+		}
+		for range 30_000 {
+			settle(time.Millisecond)
+			if renewed() {
+				break
+			}
+		}
+		if !renewed() || w.condition().Status != metav1.ConditionTrue {
+			t.Errorf("renewed: %v; condition %+v", renewed(), w.condition())
+		}
+	})
+}
