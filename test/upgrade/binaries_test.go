@@ -17,14 +17,14 @@ const fromEnv = "FAIRLEAD_UPGRADE_FROM"
 // code is what must differ between two versions for their difference to be worth a test.
 var code = []string{"api", "cmd", "internal", "config"}
 
-// binaries builds the version before and this one.
-func binaries(t *testing.T) (before, now string) {
+// binaries builds the version before, which is that of a commit, and this one.
+func binaries(t *testing.T) (commit, before, now string) {
 	t.Helper()
 	root, err := testkit.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit := os.Getenv(fromEnv)
+	commit = os.Getenv(fromEnv)
 	if commit == "" {
 		b, err := os.ReadFile("baseline")
 		if err != nil {
@@ -49,7 +49,7 @@ func binaries(t *testing.T) (before, now string) {
 	}
 	now = filepath.Join(t.TempDir(), "fairlead")
 	mustRun(t, root, "go", "build", "-o", now, "./cmd/fairlead")
-	return before, now
+	return commit, before, now
 }
 
 // resolve returns the whole name of a commit that this clone has and that is another version than this tree.

@@ -39,6 +39,7 @@ type site struct {
 	dataplane   string
 	tenant      *fleet.Tenant
 	web         netip.Addr
+	commit      string
 	before, now string
 	services    int
 }
@@ -46,7 +47,7 @@ type site struct {
 func start(t *testing.T, dataplane string) *site {
 	t.Helper()
 	s := &site{t: t, dataplane: dataplane}
-	s.before, s.now = binaries(t)
+	s.commit, s.before, s.now = binaries(t)
 	f, err := fleet.Start(t.Context(), fleet.Options{
 		Self: s.before, Dataplane: dataplane, Namespaces: dataplane == "nftables", Tenants: 1, Say: t.Logf,
 		Died: func(what string) { t.Error(what) },
@@ -68,6 +69,7 @@ func start(t *testing.T, dataplane string) *site {
 		t.Fatal(err)
 	}
 	s.tenant = f.Tenants[0]
+	s.must(s.installBefore(t.Context()))
 	objects, err := f.Network.Example("web.yaml")
 	if err != nil {
 		t.Fatal(err)

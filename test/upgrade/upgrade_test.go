@@ -34,7 +34,7 @@ func TestTheWalkVisitsEachMixture(t *testing.T) {
 	}
 }
 
-// TestUpgradeAndBack: with the kinds and roles of this version, as docs/upgrading.md begins.
+// TestUpgradeAndBack begins with the kinds and roles, as docs/upgrading.md does; these stay when the parts go back.
 func TestUpgradeAndBack(t *testing.T) { upgrade(t, "builtin") }
 
 // TestUpgradeAndBackInKernel is the same with nftables, whose proxies are stopped and started.
@@ -58,6 +58,15 @@ func upgrade(t *testing.T, dataplane string) {
 
 // walk changes part after part, and sees that the mixture works.
 func (s *site) walk(ctx context.Context) error {
+	if err := s.works(ctx); err != nil {
+		return fmt.Errorf("the version before: %w", err)
+	}
+	if err := s.installNow(ctx); err != nil {
+		return fmt.Errorf("installing kinds and roles: %w", err)
+	}
+	if err := s.works(ctx); err != nil {
+		return fmt.Errorf("the version before, with the kinds and roles of now: %w", err)
+	}
 	is := map[part]string{manager: s.before, agent: s.before, proxies: s.before}
 	for _, p := range walk {
 		if is[p] == s.before {
