@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/node"
+	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,13 +27,16 @@ var nodesKey = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1al
 
 // nodes keeps the TargetGroups of the tenant's Nodes. It is safe for concurrent use.
 type nodes struct {
-	mu        sync.Mutex // one round at a time
-	tenant    client.Client
-	hub       client.Client
-	namespace string
-	memory    *memory[v1alpha1.TargetGroupSpec]
-	log       *slog.Logger
-	metrics   *metrics
+	mu         sync.Mutex // one round at a time
+	tenant     client.Client
+	hub        client.Client
+	namespace  string
+	memory     *memory[v1alpha1.TargetGroupSpec]
+	gone       *observed[string] // by UID
+	events     *recorder
+	clusterUID string
+	log        *slog.Logger
+	metrics    *metrics
 }
 
 // Reconcile writes the groups that differ.
@@ -49,10 +55,11 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrote int64, again time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	targets, err := r.targets(ctx)
-	if err != nil {
-		return 0, 0, err
+	all := &v1.NodeList{}
+	if err := r.tenant.List(ctx, all); err != nil {
+		return 0, 0, fmt.Errorf("listing Nodes: %w", err)
 	}
+	targets := r.targets(all)
 	groups := map[int]*v1alpha1.TargetGroup{}
 	have := map[int][]v1alpha1.Target{}
 	for i := range list.Items {
@@ -75,18 +82,25 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 			again = wait
 		}
 	}
+	held, annotations, lasts := r.held(have, groups[0], all)
+	again = soonest(again, lasts)
+	targets = append(targets, held...)
 	want := node.Place(have, targets)
 	r.metrics.targets.Set(float64(len(targets)))
 	var errs []error
 	for index, spec := range want {
 		is, exists := specs[index]
 		g := groups[index]
-		labelled := g == nil || g.Labels[v1alpha1.LabelTargets] == v1alpha1.TargetsNodes
+		says := map[string]string(nil)
+		if index == 0 {
+			says = annotations
+		}
+		labelled := g == nil || g.Labels[v1alpha1.LabelTargets] == v1alpha1.TargetsNodes && g.Annotations[v1alpha1.AnnotationHeldUntil] == says[v1alpha1.AnnotationHeldUntil]
 		if exists && labelled && equality.Semantic.DeepEqual(is, spec) {
 			continue
 		}
 		wrote++
-		errs = append(errs, r.apply(ctx, index, spec))
+		errs = append(errs, r.apply(ctx, index, says, spec))
 	}
 	for index, g := range groups {
 		if _, wanted := want[index]; !wanted && g.DeletionTimestamp == nil {
@@ -113,25 +127,44 @@ func (r *nodes) key(index int) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: node.GroupName(index)}
 }
 
-func (r *nodes) targets(ctx context.Context) ([]v1alpha1.Target, error) {
-	list := &v1.NodeList{}
-	if err := r.tenant.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing Nodes: %w", err)
-	}
-	var targets []v1alpha1.Target
-	for i := range list.Items {
-		t, why := node.Target(&list.Items[i])
+func (r *nodes) targets(all *v1.NodeList) (targets []v1alpha1.Target) {
+	for i := range all.Items {
+		t, why := node.Target(&all.Items[i])
 		if why != "" {
-			r.log.Debug("node is no target", "node", list.Items[i].Name, "why", why)
+			r.log.Debug("node is no target", "node", all.Items[i].Name, "why", why)
 			continue
 		}
 		targets = append(targets, t)
 	}
-	return targets, nil
+	return targets
 }
 
-func (r *nodes) apply(ctx context.Context, index int, spec v1alpha1.TargetGroupSpec) error {
-	version, err := applyTargetGroup(ctx, r.hub, r.key(index), node.Labels(), spec)
+// held are the targets that stay though their Nodes are missing; until, on the first group, says how long.
+func (r *nodes) held(have map[int][]v1alpha1.Target, first *v1alpha1.TargetGroup, all *v1.NodeList) (held []v1alpha1.Target, annotations map[string]string, again time.Duration) {
+	m := node.Missing{Nodes: all.Items, Deleted: r.gone.has, Now: time.Now()}
+	for _, index := range slices.Sorted(maps.Keys(have)) {
+		m.Have = append(m.Have, have[index]...)
+	}
+	if first != nil {
+		// What is no time holds nothing yet.
+		m.Until, _ = time.Parse(time.RFC3339, first.Annotations[v1alpha1.AnnotationHeldUntil])
+	}
+	held, until := node.Held(m)
+	if len(held) == 0 {
+		return nil, nil, 0
+	}
+	text := until.UTC().Format(time.RFC3339)
+	if m.Until.IsZero() {
+		r.log.Warn("targets held, for most nodes are missing and nobody was seen to delete them", "nodes", len(held), "until", text)
+		r.events.tell(happening{about: wholeCluster(r.clusterUID), name: fmt.Sprintf("fairlead-agent.nodes.%x", until.Unix()), warning: true, reason: service.ReasonNodesMissing,
+			note: fmt.Sprintf("%d nodes are missing and nobody was seen to delete them, more than half of all: they stay targets until %s, or until they are back. To give them up earlier, have the hub's operator write an earlier time to the annotation %s of TargetGroup %s",
+				len(held), text, v1alpha1.AnnotationHeldUntil, node.GroupName(0))})
+	}
+	return held, map[string]string{v1alpha1.AnnotationHeldUntil: text}, min(time.Until(until), heldLook)
+}
+
+func (r *nodes) apply(ctx context.Context, index int, says map[string]string, spec v1alpha1.TargetGroupSpec) error {
+	version, err := applyTargetGroup(ctx, r.hub, r.key(index), node.Labels(), says, spec)
 	r.metrics.wrote(hubCluster, "targetgroup", err)
 	if err != nil {
 		return err

@@ -81,25 +81,21 @@ func TestChangesMadeWhileTheTenantIsAwayArrive(t *testing.T) {
 
 func TestARestartFindsEverythingAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"stays", "changes", "goes", "orphan"} {
+	for _, name := range []string{"stays", "changes", "goes"} {
 		w.create(name)
 	}
-	for _, name := range []string{"stays", "changes", "goes", "orphan"} {
+	for _, name := range []string{"stays", "changes", "goes"} {
 		w.says(name, clusterv1.ReasonProgrammed)
 	}
 	w.stop()
 	w.create("comes")
 	w.patch("changes", port81)
 	w.delete("goes")
-	// Somebody forces a Service away.
-	w.patch("orphan", `{"metadata":{"finalizers":null}}`)
-	w.delete("orphan")
 	count := w.count()
 	w.start()
 	w.says("comes", clusterv1.ReasonProgrammed)
 	w.loadBalancerThat("changes", "has the other port", hasPort81)
 	w.gone("goes")
-	w.gone("orphan")
 	for _, x := range count.writes() {
 		if x.Name == "stays" || x.Name == w.lbKey("stays").Name || x.Resource == "targetgroups" {
 			t.Errorf("%s %s %s", x.Verb, x.Resource, x.Name)

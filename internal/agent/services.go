@@ -41,6 +41,8 @@ type services struct {
 	filter              service.Filter
 	defaults            *defaults
 	events              *recorder
+	clusterUID          string
+	toldHeld            sync.Once
 	log                 *slog.Logger
 	metrics             *metrics
 
@@ -48,6 +50,7 @@ type services struct {
 	loadBalancers *memory[service.Wanted]
 	waiting       *since // for an address
 	failing       *since // to write to the hub
+	gone          *observed[types.NamespacedName]
 	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
 	way *yield.Way[types.NamespacedName]
 }
@@ -70,6 +73,7 @@ func (r *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Service: %w", err)
 	}
+	r.gone.exists(req.NamespacedName)
 	if _, wait, ok := r.services.pending(req.NamespacedName, s); ok {
 		return reconcile.Result{RequeueAfter: wait}, nil // what we wrote is on its way, and wakes us
 	}
@@ -122,7 +126,9 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	if !service.Holds(s) && !r.way.Yields(key) {
 		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s)) })
 	}
-	wait, applied = r.ensure(ctx, s, l, want)
+	if wait, applied = r.ensure(ctx, s, l, want); applied == nil {
+		applied = r.unhold(ctx, l)
+	}
 	both.Wait()
 	if applied == nil {
 		r.failing.ends(key)
@@ -342,28 +348,6 @@ func (r *services) empty(ctx context.Context, s *v1.Service) error {
 		return nil
 	}
 	return r.patchStatus(ctx, s, emptyPatch(s, ingress))
-}
-
-// orphan deletes a LoadBalancer whose Service is gone.
-func (r *services) orphan(ctx context.Context, key types.NamespacedName, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
-	if l == nil || l.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil
-	}
-	origin, made := service.Origin(l)
-	e := service.Evidence{Made: made && origin == key, Listed: true} // a controller starts when its caches are complete
-	if e.Made {
-		err := r.tenantLive.Get(ctx, key, &v1.Service{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return reconcile.Result{}, fmt.Errorf("asking for Service: %w", err)
-		}
-		e.Absent = apierrors.IsNotFound(err)
-	}
-	if keep := service.Orphan(e); keep != "" {
-		r.log.Debug("load balancer kept", "loadbalancer", l.Name, "why", keep)
-		return reconcile.Result{}, nil
-	}
-	r.log.Info("deleting a load balancer whose service is gone", "service", key, "loadbalancer", l.Name)
-	return reconcile.Result{}, r.delete(ctx, l)
 }
 
 // patch writes to a Service, and remembers it until the cache shows it. A Service that is gone is no error.

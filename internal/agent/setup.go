@@ -107,11 +107,11 @@ func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
 	l.newest = newest(hub.GetCache(), o.HubNamespace)
 	d := &defaults{hub: defaultsHub, tenant: o.TenantName, changed: l.soon}
 	events := newRecorder(mgr.GetClient(), o.Instance, o.Logger, m)
-	n, err := setupNodes(mgr, hub, o, m)
+	n, err := setupNodes(mgr, hub, o, m, b, events)
 	if err != nil {
 		return err
 	}
-	s, err := setupServices(mgr, hub, o, m, d, events)
+	s, err := setupServices(mgr, hub, o, m, d, b, events)
 	if err != nil {
 		return err
 	}
@@ -124,12 +124,13 @@ func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
 	return setupWellness(mgr, hub, o, b, events)
 }
 
-func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, events *recorder) (*services, error) {
+func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, b *Bond, events *recorder) (*services, error) {
 	r := &services{
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
 		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(),
+		gone: newObserved[types.NamespacedName](), clusterUID: b.clusterUID,
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
@@ -145,7 +146,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	})); err != nil {
 		return nil, fmt.Errorf("waking Services: %w", err)
 	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Service{}, &handler.TypedEnqueueRequestForObject[*v1.Service]{})); err != nil {
+	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Service{}, r.ofTenant())); err != nil {
 		return nil, fmt.Errorf("watching Services: %w", err)
 	}
 	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
@@ -160,6 +161,21 @@ type (
 	groupFunc  = handler.TypedFuncs[*v1alpha1.TargetGroup, reconcile.Request]
 	groupEvent = predicate.TypedFuncs[*v1alpha1.TargetGroup]
 )
+
+// ofTenant wakes Services, and notes what was seen to be deleted.
+func (r *services) ofTenant() handler.TypedFuncs[*v1.Service, reconcile.Request] {
+	wake := func(q queue, s *v1.Service) { q.Add(reconcile.Request{NamespacedName: service.Key(s)}) }
+	return handler.TypedFuncs[*v1.Service, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1.Service], q queue) { wake(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1.Service], q queue) { wake(q, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1.Service], q queue) {
+			if !e.DeleteStateUnknown || e.Object.DeletionTimestamp != nil {
+				r.gone.deleted(service.Key(e.Object))
+			}
+			wake(q, e.Object)
+		},
+	}
+}
 
 // handler wakes the Service that a LoadBalancer was made from.
 func (r *services) handler() lbFunc {
@@ -180,13 +196,22 @@ func (r *services) handler() lbFunc {
 	}
 }
 
-func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics) (*nodes, error) {
-	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), log: o.Logger, metrics: m}
+func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, b *Bond, events *recorder) (*nodes, error) {
+	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), gone: newObserved[string](), events: events, clusterUID: b.clusterUID, log: o.Logger, metrics: m}
 	c, err := newController("nodes", mgr, newRetrying(r, "nodes", o.Logger), 1)
 	if err != nil {
 		return nil, err
 	}
-	one := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *v1.Node) []reconcile.Request { return []reconcile.Request{nodesKey} })
+	one := handler.TypedFuncs[*v1.Node, reconcile.Request]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[*v1.Node], q queue) { q.Add(nodesKey) },
+		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[*v1.Node], q queue) { q.Add(nodesKey) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1.Node], q queue) {
+			if !e.DeleteStateUnknown || e.Object.DeletionTimestamp != nil {
+				r.gone.deleted(string(e.Object.UID))
+			}
+			q.Add(nodesKey)
+		},
+	}
 	changed := predicate.TypedFuncs[*v1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*v1.Node]) bool { return !sameTarget(e.ObjectOld, e.ObjectNew) }}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Node{}, one, changed)); err != nil {
 		return nil, fmt.Errorf("watching Nodes: %w", err)

@@ -52,11 +52,12 @@ func applyLoadBalancer(ctx context.Context, hub client.Client, key types.Namespa
 	}, &w.Spec)
 }
 
-func applyTargetGroup(ctx context.Context, hub client.Client, key types.NamespacedName, labels map[string]string, spec v1alpha1.TargetGroupSpec) (string, error) {
+func applyTargetGroup(ctx context.Context, hub client.Client, key types.NamespacedName, labels, annotations map[string]string, spec v1alpha1.TargetGroupSpec) (string, error) {
 	return applyObject(ctx, hub, metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TargetGroup"}, map[string]any{
-		"namespace": key.Namespace,
-		"name":      key.Name,
-		"labels":    anyMap(labels),
+		"namespace":   key.Namespace,
+		"name":        key.Name,
+		"labels":      anyMap(labels),
+		"annotations": anyMap(annotations),
 	}, &spec)
 }
 
@@ -98,6 +99,14 @@ func emptyPatch(s *v1.Service, ingress any) map[string]any {
 			"conditions":   []any{map[string]any{"$patch": "delete", "type": service.ConditionProgrammed}},
 		},
 	}
+}
+
+func mergePatch(patch map[string]any) (client.Patch, error) {
+	b, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return client.RawPatch(types.MergePatchType, b), nil
 }
 
 func rawPatch(patch map[string]any) (client.Patch, error) {

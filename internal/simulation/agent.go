@@ -142,7 +142,11 @@ func (a *agent) step() bool {
 	for _, key := range sortedKeys(a.cache) {
 		have := a.cache[key]
 		_, wanted := a.services[key.Name]
-		if wanted || have.DeletionTimestamp != nil || service.Orphan(service.Evidence{Made: true, Listed: true, Absent: !wanted}) != "" {
+		if wanted || have.DeletionTimestamp != nil {
+			continue
+		}
+		// Here Services go by their deletion only, and it is seen.
+		if keep, _ := service.Orphan(service.Evidence{Made: true, Listed: true, Absent: true, Deleted: true}); keep != "" {
 			continue
 		}
 		uid := have.UID

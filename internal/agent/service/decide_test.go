@@ -3,6 +3,7 @@ package service_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -116,17 +117,31 @@ func TestNamesAreLabelsAndTellNamespacesApart(t *testing.T) {
 }
 
 func TestOrphan(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) string { return now.Add(d).Format(time.RFC3339) }
 	for _, c := range []struct {
 		e    service.Evidence
 		keep bool
+		held time.Duration
 	}{
-		{service.Evidence{Made: true, Listed: true, Absent: true}, false},
-		{service.Evidence{Listed: true, Absent: true}, true},
-		{service.Evidence{Made: true, Absent: true}, true},
-		{service.Evidence{Made: true, Listed: true}, true},
+		{service.Evidence{Made: true, Listed: true, Absent: true, Deleted: true}, false, 0},
+		{service.Evidence{Made: true, Listed: true, Absent: true}, true, service.HeldFor},
+		{service.Evidence{Made: true, Listed: true, Absent: true, HeldUntil: at(time.Hour)}, true, time.Hour},
+		{service.Evidence{Made: true, Listed: true, Absent: true, HeldUntil: at(0)}, false, 0},
+		{service.Evidence{Made: true, Listed: true, Absent: true, HeldUntil: "tomorrow"}, true, service.HeldFor},
+		{service.Evidence{Made: true, Listed: true, Absent: true, Deleted: true, HeldUntil: at(time.Hour)}, false, 0},
+		{service.Evidence{Listed: true, Absent: true, Deleted: true}, true, 0},
+		{service.Evidence{Made: true, Absent: true, Deleted: true}, true, 0},
+		{service.Evidence{Made: true, Listed: true, Deleted: true, HeldUntil: at(0)}, true, 0},
 	} {
-		if keep := service.Orphan(c.e); (keep != "") != c.keep {
-			t.Errorf("%+v: %q", c.e, keep)
+		c.e.Now = now
+		keep, until := service.Orphan(c.e)
+		held := time.Duration(0)
+		if !until.IsZero() {
+			held = until.Sub(now)
+		}
+		if (keep != "") != c.keep || held != c.held {
+			t.Errorf("%+v: %q, held for %s", c.e, keep, held)
 		}
 	}
 }

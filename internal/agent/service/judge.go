@@ -24,6 +24,10 @@ const (
 	ReasonHubRefuses = "HubRefuses"
 	// ReasonHubUnreachable: the agent can't write to the hub; ask the hub's operator. It goes on by itself.
 	ReasonHubUnreachable = "HubUnreachable"
+	// ReasonServicesMissing: Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day.
+	ReasonServicesMissing = "ServicesMissing"
+	// ReasonNodesMissing: most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day.
+	ReasonNodesMissing = "NodesMissing"
 )
 
 // Verdict is what a Service's user reads. The zero value says nothing yet: what was said before stays.
