@@ -238,7 +238,11 @@ func (l *loop) takeIn() {
 	if l.own.state().Fence != nil {
 		l.picture.release()
 	}
+	was := l.picture.state
 	changes := l.picture.take(d)
+	if was != nil && l.picture.state == nil {
+		l.log.Info("what is served is the hub's again", "epoch", l.picture.epoch)
+	}
 	if !l.picture.behind {
 		l.inbox.Adopt(l.picture.era, l.picture.epoch)
 	}
@@ -282,6 +286,8 @@ func (l *loop) choose(own ownState) *lb.Program {
 		case l.base == l.filed:
 		case l.heir:
 			l.log.Info("serving what the process before this one serves")
+		case l.inbox.Frozen() != nil:
+			l.log.Warn("hub is not the one that is served; serving what the last-good file says")
 		default:
 			l.log.Warn("hub is away; serving what the last-good file says")
 		}
