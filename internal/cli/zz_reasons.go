@@ -35,6 +35,8 @@ func reasonText(reason string) string {
 		return "Spec.fenced is set, so it serves nothing; take that out once the proxy may serve again."
 	case "HolderMissing":
 		return "An Address is granted to a LoadBalancer that the hub doesn't have; it is kept for a day. Create the LoadBalancer again, or set the Address's annotation fairlead.dev/held-until to an earlier time."
+	case "HubChanged":
+		return "Proxies serve on what they had before the hub was restored or replaced, and nothing new is granted until all of that is in the ledger again; wait, or see to the proxies that the message names."
 	case "HubRefuses":
 		return "The hub doesn't let the agent write; the message says why."
 	case "HubReplaced":
@@ -47,6 +49,10 @@ func reasonText(reason string) string {
 		return "It is in use, so its deletion waits; the message names what holds it, and how to go on."
 	case "Invalid":
 		return "Mend the field that the message names."
+	case "Leaving":
+		return "It was asked to leave, serves nothing new, and waits for what is open; wait."
+	case "Left":
+		return "It has left; start it again, or delete this Proxy."
 	case "MembersUnhealthy":
 		return "Some serving targets fail their check; see to those that status.targets names, or mend the check."
 	case "NameTaken":
@@ -65,6 +71,8 @@ func reasonText(reason string) string {
 		return "No live proxy serves the class's proxy pool; start one."
 	case "NoTargets":
 		return "No TargetGroup matches the selector; label one, or mend the selector. Clients are refused meanwhile."
+	case "NodesMissing":
+		return "Most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day."
 	case "NotServed":
 		return "No port is served; status.ports says why, and what to do."
 	case "NotSupported":
@@ -85,12 +93,18 @@ func reasonText(reason string) string {
 		return "Another LoadBalancer, or a program on the proxy's host, has that address, protocol and port."
 	case "PortNotPermitted":
 		return "The proxy may not bind the port; use one above 1023, or give the proxy CAP_NET_BIND_SERVICE."
+	case "ProxiesDisagree":
+		return "Proxies serve one address for different LoadBalancers since the hub changed; fence the one that is wrong."
 	case "QuotaExceeded":
 		return "The Tenant holds as many as it may; delete one, or ask the hub's operator."
 	case "RangesOverlap":
 		return "The pool's ranges overlap those of an older pool; mend one of the two. Nothing new is granted from the overlap."
 	case "ReleaseBlocked":
 		return "Its address can't be released yet; the message names the proxy and the fix."
+	case "Restoring":
+		return "The pool grants nothing dynamically and frees nothing; set spec.restoring to false once all proxies and agents are in."
+	case "ServicesMissing":
+		return "Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
 	case "Starting":
 		return "Wait; nothing was applied yet."
 	case "Suspended":

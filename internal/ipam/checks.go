@@ -30,6 +30,9 @@ func (c *chooser) checkFresh(pool *poolState) *problem {
 	if p := c.checkQuota(pool, 1); p != nil {
 		return p
 	}
+	if p := c.checkFrozen(pool.Name); p != nil {
+		return p
+	}
 	if pool.Restoring {
 		return problemf(clusterv1.ReasonPending, "Address pool %s grants nothing new while the hub is restored: wait, or name the address that you had.", pool.Name)
 	}
@@ -49,7 +52,7 @@ func (c *chooser) tryJoin(pool *poolState, e Entry) (Step, *problem) {
 	}
 	switch {
 	case e.Phase == Moved:
-		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s moved to another hub with its holder: want another.", e.Address)
+		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s moved to another hub with its holder: want another, or have the hub's operator delete the Address %s once no other hub serves it.", e.Address, e.Name)
 	case e.Phase != Granted:
 		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is still being released by %s: it is granted as soon as every proxy has stopped serving it.", e.Address, whose)
 	case len(e.Holders) >= MaxHolders:
@@ -70,6 +73,9 @@ func (c *chooser) tryJoin(pool *poolState, e Entry) (Step, *problem) {
 		return Step{}, p
 	}
 	if p := c.checkSettled(pool, e); p != nil {
+		return Step{}, p
+	}
+	if p := c.checkFrozen(pool.Name); p != nil {
 		return Step{}, p
 	}
 	c.claim(pool.Name, addresses)

@@ -120,6 +120,9 @@ func (c *chooser) keep(e Entry) (Step, *problem) {
 // portsOn returns which of its ports it gets on e, of which it has some already, and why not all. What
 // others hold costs those ports alone. Where the quota is too small it keeps what it has and still needs.
 func (c *chooser) portsOn(e Entry, has []Port) ([]Port, *problem) {
+	if p := c.checkFrozen(e.Pool); p != nil && len(intersect(has, c.Ports)) < len(has) {
+		return has, p // What it wants no more may be what runs: the proxies that serve it would have it adopted again.
+	}
 	note := c.checkPorts(e, c.Ports, 0)
 	ports := c.Ports
 	for _, h := range e.Holders {
@@ -132,6 +135,9 @@ func (c *chooser) portsOn(e Entry, has []Port) ([]Port, *problem) {
 	}
 	if had := intersect(has, ports); len(had) < len(ports) {
 		if p := c.checkSettled(c.pools[e.Pool], e); p != nil {
+			return had, p
+		}
+		if p := c.checkFrozen(e.Pool); p != nil {
 			return had, p
 		}
 	}
@@ -199,6 +205,9 @@ func (c *chooser) tryWish(want netip.Addr) (Step, *problem) {
 		if p := c.checkQuota(pool, 1); p != nil {
 			return Step{}, p
 		}
+		if p := c.checkFrozen(pool.Name); p != nil {
+			return Step{}, p
+		}
 		return c.create(pool, want), nil
 	}
 	return c.tryJoin(pool, e)
@@ -215,7 +224,7 @@ func (c *chooser) tryReturn(e Entry) Step {
 		return Step{}
 	}
 	ports := c.Ports
-	if had := intersect(e.Holders[0].Ports, ports); len(had) < len(ports) && c.checkSettled(pool, e) != nil {
+	if had := intersect(e.Holders[0].Ports, ports); len(had) < len(ports) && (c.checkSettled(pool, e) != nil || c.checkFrozen(pool.Name) != nil) {
 		ports = had // the others come later
 	}
 	e = e.With(c.Ref, ports)
@@ -284,6 +293,6 @@ func (c *chooser) exhausted(pool *poolState) *problem {
 func rank(reason string) int {
 	return slices.Index([]string{
 		clusterv1.ReasonPoolNotFound, clusterv1.ReasonNotSupported, clusterv1.ReasonPoolNotAllowed, clusterv1.ReasonFamilyNotInPool,
-		clusterv1.ReasonQuotaExceeded, clusterv1.ReasonPending, clusterv1.ReasonPoolExhausted,
+		clusterv1.ReasonQuotaExceeded, clusterv1.ReasonPending, clusterv1.ReasonHubChanged, clusterv1.ReasonPoolExhausted,
 	}, reason)
 }

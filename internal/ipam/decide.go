@@ -94,7 +94,7 @@ func (l *Ledger) Decide(n Needs, settled func(Entry) bool) Decision {
 	if missing != nil && missing.reason != clusterv1.ReasonFamilyNotInPool {
 		c.remember(missing)
 	}
-	d.Surplus = without(granted, d.Steps)
+	d.Surplus = c.given(without(granted, d.Steps))
 	return c.noted(d)
 }
 

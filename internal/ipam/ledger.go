@@ -14,12 +14,14 @@ type Ledger struct {
 	byHolder  map[Ref]map[string]struct{}
 	usage     map[string]*Usage
 	pools     map[string]*poolState
+	frozen    map[string]Frozen
 }
 
 type poolState struct {
 	Pool
 	v4, v6             *allocator
 	granted, releasing int64
+	servedBy           map[string]int // entries by pool of proxies
 	overlaps           []string
 }
 
@@ -197,6 +199,7 @@ func (l *Ledger) usageOf(namespace string) *Usage {
 }
 
 func (p *poolState) tally(e Entry, sign int64) {
+	p.servedBy[e.ProxyPool] += int(sign)
 	switch e.Phase {
 	case Granted:
 		p.granted += sign
@@ -249,7 +252,7 @@ func (l *Ledger) SetPools(pools []Pool) {
 	l.pools = make(map[string]*poolState, len(pools))
 	var taken []cut
 	for _, p := range pools {
-		s := &poolState{Pool: p}
+		s := &poolState{Pool: p, servedBy: map[string]int{}}
 		var own []Range
 		var cuts []cut
 		for _, r := range p.Ranges {

@@ -90,6 +90,8 @@ type Pool struct {
 	Requestable bool
 	// Restoring stops grants but for wishes, requestable or not.
 	Restoring bool
+	// IgnoreSilent takes what silent proxies serve for not served.
+	IgnoreSilent bool
 	// Unusable is why nothing can be granted from the pool; empty: it can.
 	Unusable string
 }
@@ -169,7 +171,7 @@ func (e Entry) Without(r Ref) Entry {
 // Equal says whether both say the same.
 func (e Entry) Equal(o Entry) bool {
 	return e.Name == o.Name && e.Address == o.Address && e.Pool == o.Pool && e.ProxyPool == o.ProxyPool && e.Phase == o.Phase &&
-		slices.EqualFunc(e.Holders, o.Holders, func(a, b Holder) bool { return a.Ref == b.Ref && slices.Equal(a.Ports, b.Ports) })
+		slices.EqualFunc(e.Holders, o.Holders, equalHolders)
 }
 
 func compareRefs(a, b Ref) int {

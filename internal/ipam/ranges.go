@@ -134,3 +134,12 @@ func AddressName(a netip.Addr) string {
 	}
 	return strings.Join(parts, "-")
 }
+
+// ParseAddressName reads what AddressName wrote.
+func ParseAddressName(name string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(strings.ReplaceAll(name, "-", ":"))
+	if err != nil || AddressName(a) != name {
+		return netip.Addr{}, fmt.Errorf("address name %q: must be an IPv4 address, or an IPv6 address in full with hyphens", name)
+	}
+	return a.Unmap(), nil
+}

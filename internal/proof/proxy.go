@@ -28,6 +28,11 @@ type Proxy struct {
 	Through Vector
 	// Settled: the reports known here are as new as the ones that it has written.
 	Settled bool
+	// HubChanged is why the hub isn't the one that the proxy knew, a condition's reason; empty: it is. Then Through says how
+	// far it follows the new one: not at all, while it is Frozen.
+	HubChanged string
+	// Epoch of the hub that it adopted last.
+	Epoch int64
 	// Held are the namespaces whose report it could not write.
 	Held []string
 	// Reports of its present boot by namespace; a namespace without exceptions has none.
@@ -90,22 +95,43 @@ func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Prog
 		case !p.Reported:
 			out.Starting = append(out.Starting, p.Name)
 		default:
-			if why := p.unproven(namespace); why != "" {
+			if why := p.lacks(namespace, need); why != "" {
 				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: why})
-			} else if r := p.Reports[namespace]; r != nil && r.Truncated {
-				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "has more exceptions in this namespace than it can report"})
-			} else if !p.Through.Reaches(need) {
-				out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "has not applied it yet"})
 			} else {
 				out.Serving = append(out.Serving, p.Name)
-				if r := p.Reports[namespace]; r != nil {
-					out.Problems = appendProblems(out.Problems, r.Refused, name)
-					out.Without = appendProblems(out.Without, r.ServedWithout, name)
-				}
+			}
+			if r := p.Reports[namespace]; r != nil && p.reaches(namespace, need) == "" {
+				out.Problems = appendProblems(out.Problems, r.Refused, name)
+				out.Without = appendProblems(out.Without, r.ServedWithout, name)
 			}
 		}
 	}
 	return out
+}
+
+// lacks says why the proxy isn't known to serve a namespace as need has it; empty: it is.
+func (p *Proxy) lacks(namespace string, need Vector) string {
+	switch {
+	case p.Frozen():
+		return "serves on what it had, for the hub has changed"
+	case !p.Renewed:
+		return "has not renewed its Lease since this manager started"
+	}
+	return p.reaches(namespace, need)
+}
+
+// reaches says why what the proxy says of a namespace isn't a whole word on need; empty: it is.
+func (p *Proxy) reaches(namespace string, need Vector) string {
+	if why := p.unproven(namespace); why != "" {
+		return why
+	}
+	switch r := p.Reports[namespace]; {
+	case r != nil && r.Truncated:
+		return "has more exceptions in this namespace than it can report"
+	case !p.Through.Reaches(need):
+		return "has not applied it yet"
+	}
+	return ""
 }
 
 // unproven says why the proxy's word on a namespace proves nothing; empty: it counts.

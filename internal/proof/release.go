@@ -37,6 +37,8 @@ func (p *Proxy) holds(a Release) string {
 	switch {
 	case !p.Reported:
 		return "has not reported yet"
+	case p.Frozen():
+		return "serves on what it had, for the hub has changed"
 	case p.Live && !p.Renewed:
 		return "has not renewed its Lease since this manager started"
 	case p.Through.Addresses < a.Version:

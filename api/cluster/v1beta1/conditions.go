@@ -76,6 +76,9 @@ const (
 	ReasonNamespaceNotAdmitted = "NamespaceNotAdmitted"
 	// ReasonDeleting: it is being deleted and no longer served; create it anew if that was a mistake.
 	ReasonDeleting = "Deleting"
+	// ReasonHubChanged: proxies serve on what they had before the hub was restored or replaced, and nothing new is granted until
+	// all of that is in the ledger again; wait, or see to the proxies that the message names.
+	ReasonHubChanged = "HubChanged"
 	// ReasonReleaseBlocked: its address can't be released yet; the message names the proxy and the fix.
 	ReasonReleaseBlocked = "ReleaseBlocked"
 )

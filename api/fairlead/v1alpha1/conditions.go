@@ -38,6 +38,10 @@ const (
 	ReasonHubRestored = "HubRestored"
 	// ReasonHubReplaced: another hub answers at the hub's address; the proxy serves on what it had. Point it back, or install in this hub what the message names.
 	ReasonHubReplaced = "HubReplaced"
+	// ReasonProxiesDisagree: proxies serve one address for different LoadBalancers since the hub changed; fence the one that is wrong.
+	ReasonProxiesDisagree = "ProxiesDisagree"
+	// ReasonRestoring: the pool grants nothing dynamically and frees nothing; set spec.restoring to false once all proxies and agents are in.
+	ReasonRestoring = "Restoring"
 	// ReasonHolderMissing: an Address is granted to a LoadBalancer that the hub doesn't have; it is kept for a day.
 	// Create the LoadBalancer again, or set the Address's annotation fairlead.dev/held-until to an earlier time.
 	ReasonHolderMissing = "HolderMissing"

@@ -198,7 +198,7 @@ func TestPendingAsksTheFirstNeedAndWakesOnAnotherAnswer(t *testing.T) {
 	later.need.Addresses, q = 0, question{uid: "u2", generation: 1, addresses: "192.0.2.7", pool: "edge", need: q.need}
 	p.ask(r, q)
 	later.uid = "u2"
-	proxy := &proof.Proxy{Name: "edge-1", Pool: "edge", Live: true, Reported: true, Settled: true}
+	proxy := &proof.Proxy{Name: "edge-1", Pool: "edge", Live: true, Renewed: true, Reported: true, Settled: true}
 	proxies := []*proof.Proxy{proxy}
 	p.answered(r, proof.JudgeProgrammed(r.Namespace, r.Name, q.need, proxies))
 	if got := p.differing("edge", proxies); len(got) != 0 {

@@ -1,0 +1,72 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Trouble is why the ledger may not say all that is served: nothing is granted or freed by it alone.
+type Trouble struct {
+	// Unseen are live proxies whose Lease this manager has not seen renewed yet. What they say of the hub may be to come.
+	Unseen []*Proxy
+	// Frozen proxies serve on what they had before the hub changed, live or not.
+	Frozen []*Proxy
+}
+
+// JudgeTrouble looks at all proxies, sorted by name.
+func JudgeTrouble(proxies []*Proxy) Trouble {
+	var out Trouble
+	for _, p := range proxies {
+		switch {
+		case p.Out:
+		case p.Frozen():
+			out.Frozen = append(out.Frozen, p)
+		case p.Live && !p.Renewed:
+			out.Unseen = append(out.Unseen, p)
+		}
+	}
+	return out
+}
+
+// None says that there is no trouble.
+func (t *Trouble) None() bool { return len(t.Unseen)+len(t.Frozen) == 0 }
+
+// Frozen says that the proxy serves on what it had before the hub changed, and not what the ledger says.
+func (p *Proxy) Frozen() bool { return p.HubChanged != "" && p.Through.Addresses == 0 }
+
+// FrozenText names frozen proxies, and says what to do about them.
+func FrozenText(frozen []*Proxy) string {
+	var live, silent []string
+	for _, p := range frozen {
+		if p.Live {
+			live = append(live, p.Name)
+		} else {
+			silent = append(silent, p.Name)
+		}
+	}
+	var out []string
+	if len(live) > 0 {
+		out = append(out, fmt.Sprintf("The hub has changed under proxies that serve on what they had: %s. Nothing new is granted and nothing is freed before the ledger has that.", some(live)))
+	}
+	if len(silent) > 0 {
+		out = append(out, fmt.Sprintf("The hub has changed under proxies that are silent: %s. Bring each back, set spec.fenced on it if it can't serve any more, or delete its Proxy.", some(silent)))
+	}
+	return strings.Join(out, " ")
+}
+
+// UnseenText names proxies that a manager has not heard of since its start.
+func UnseenText(unseen []*Proxy) string {
+	var names []string
+	for _, p := range unseen {
+		names = append(names, p.Name)
+	}
+	return fmt.Sprintf("The manager has just started, and waits for proxies to be heard of: %s. That is over in half a minute at most.", some(names))
+}
+
+func some(names []string) string {
+	if len(names) > 3 {
+		return strings.Join(append(slices.Clone(names[:3]), fmt.Sprintf("%d more", len(names)-3)), ", ")
+	}
+	return strings.Join(names, ", ")
+}
