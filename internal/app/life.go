@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead.dev/fairlead/internal/controller/lead"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -35,6 +36,7 @@ func (e *LeaderElection) into(o *manager.Options, lock resourcelock.Interface) {
 type life struct {
 	manager.Manager
 	metrics prometheus.Gatherer
+	guard   *lead.Guard // nil: whoever writes may
 	ready   atomic.Bool
 }
 
@@ -90,7 +92,7 @@ func (s *lives) run(ctx context.Context) error {
 		if err == nil {
 			s.now.Store(l)
 			err = l.Start(ctx)
-			led = led || hasLed(l)
+			led = led || hasLed(l) || hubChanged(err)
 		}
 		switch {
 		case ctx.Err() != nil && led:

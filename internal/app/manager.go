@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
+	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/lead"
 	"fairlead.dev/fairlead/internal/patience"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -64,8 +69,12 @@ func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) err
 	if err != nil {
 		return err
 	}
+	read, err := leaderLock(cfg, ManagerLease)
+	if err != nil {
+		return err
+	}
 	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, New: func(ctx context.Context) (*life, error) {
-		return newManager(ctx, cfg, o, lock)
+		return newManager(ctx, cfg, o, lead.Options{Lock: lock, Read: read, RenewDeadline: o.LeaderElection.RenewDeadline, Now: time.Now})
 	}}
 	if err := all.run(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
@@ -73,7 +82,7 @@ func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) err
 	return nil
 }
 
-func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, lock resourcelock.Interface) (*life, error) {
+func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, leading lead.Options) (*life, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
@@ -82,9 +91,16 @@ func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, lock re
 		Scheme: scheme, Logger: logr.FromSlogHandler(o.Logger.Handler()), Cache: managerCache(),
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	}
-	o.LeaderElection.into(&options, lock)
+	if !o.LeaderElection.Enabled {
+		leading.Lock, leading.Read = nil, nil
+	}
+	var mgr manager.Manager
+	leading.HubUID = func(ctx context.Context) (string, error) { return hubUID(ctx, mgr.GetAPIReader()) }
+	guard := lead.New(leading)
+	o.LeaderElection.into(&options, guard)
 	patient := patience.Config(cfg)
-	mgr, err := ctrl.NewManager(patient, options)
+	patient.Wrap(func(next http.RoundTripper) http.RoundTripper { return lead.Transport(guard, next) })
+	mgr, err = ctrl.NewManager(patient, options)
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
@@ -93,11 +109,26 @@ func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, lock re
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	if err := controller.Setup(ctx, mgr, controller.Options{Logger: o.Logger, Controllers: o.Controllers, Watcher: watcher, Metrics: registry}); err != nil {
+	if err := controller.Setup(ctx, mgr, controller.Options{Logger: o.Logger, Controllers: o.Controllers, Watcher: watcher, Metrics: registry, Check: guard.Check}); err != nil {
 		return nil, err
 	}
 	o.Logger.Info("manager starts", "controllers", o.Controllers, "leaderElection", o.LeaderElection.Enabled)
-	return newLife(mgr, registry)
+	l, err := newLife(mgr, registry)
+	if err != nil {
+		return nil, err
+	}
+	l.guard = guard
+	return l, nil
+}
+
+// hubUID reads who the hub is.
+func hubUID(ctx context.Context, hub client.Reader) (string, error) {
+	n := &metav1.PartialObjectMetadata{}
+	n.SetGroupVersionKind(kit.NamespaceKind)
+	if err := hub.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, n); err != nil {
+		return "", fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return string(n.UID), nil
 }
 
 // managerCache holds what the controllers read, and no more of kinds that others fill.

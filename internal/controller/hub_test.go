@@ -91,6 +91,10 @@ func TestScenarios(t *testing.T) {
 		"targets":    targets,
 		"overlap":    overlap,
 		"quarantine": quarantine,
+		"frozen":     frozen,
+		"adopted":    adopted,
+		"disputed":   disputed,
+		"restoring":  restoring,
 		"burst":      burst,
 		"away":       away,
 	}

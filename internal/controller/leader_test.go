@@ -34,14 +34,15 @@ func restarted(h *hub) {
 	p.catchUp()
 	before := h.writes()
 	h.manager(app.LeaderElection{})
+	h.waitFor(meanwhile, "AddressGranted=False/Pending") // the proxy may have something to say
+	wait(h, address, "Releasing, for the proxy has not renewed", isReleasing)
+	p.renew()
 	h.waitFor(meanwhile, "AddressGranted=True")
 	if addressOf(meanwhile) == addressOf(served) || addressOf(meanwhile) == address.Name {
 		h.t.Errorf("granted %s again", addressOf(meanwhile))
 	}
 	p.catchUp()
 	h.waitFor(meanwhile, "Programmed=True")
-	wait(h, address, "Releasing, for the proxy has not renewed", isReleasing)
-	p.renew()
 	h.gone(address)
 	for _, w := range before() {
 		if w.Name == served.Name {
@@ -108,6 +109,7 @@ func away(h *hub) {
 	if err := h.control.StartAPIServer(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
+	p.beat()
 	two := h.loadBalancer("two", 80)
 	h.waitFor(two, "AddressGranted=True")
 	p.catchUp()

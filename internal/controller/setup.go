@@ -11,8 +11,10 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/address"
+	"fairlead.dev/fairlead/internal/controller/adoption"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/lead"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
 	"fairlead.dev/fairlead/internal/controller/pool"
@@ -51,6 +53,8 @@ type Options struct {
 	Controllers []string
 	// Watcher lists and watches ProxyReports.
 	Watcher client.WithWatch
+	// Check says why nothing may be written now; nil: everything may.
+	Check func(context.Context) error
 	// Metrics are registered here.
 	Metrics prometheus.Registerer
 }
@@ -70,28 +74,34 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	}); err != nil {
 		return fmt.Errorf("indexing tenants: %w", err)
 	}
-	w := &wiring{Options: o, mgr: mgr, versions: kit.NewVersions()}
+	w := &wiring{Options: o, mgr: mgr, client: mgr.GetClient(), versions: kit.NewVersions()}
+	if o.Check != nil {
+		w.client = lead.Client(w.client, o.Check)
+	}
 	w.fleet = fleet.New(fleet.Options{Logger: o.Logger.With("part", "fleet"), Now: time.Now, Lease: w.readLease})
 	w.runner = w.fleet.Runner(fleet.Source{Cache: mgr.GetCache(), Watcher: o.Watcher})
 	if err := mgr.Add(w.runner); err != nil {
 		return fmt.Errorf("adding the fleet: %w", err)
 	}
 	w.keeper = ledger.New(ledger.Options{
-		Logger: o.Logger.With("part", "ledger"), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
-		Settled: w.settled, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Changed: w.sumsChanged,
+		Logger: o.Logger.With("part", "ledger"), Client: w.client, Reader: mgr.GetAPIReader(),
+		Settled: w.settled, Trouble: w.fleet.Trouble, PoolsOf: w.poolsOf, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Changed: w.sumsChanged,
 	})
 	recorder := mgr.GetEventRecorder("fairlead-manager")
 	w.addresses = address.New(address.Options{
-		Logger: o.Logger.With("controller", "address"), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
+		Logger: o.Logger.With("controller", "address"), Client: w.client, Reader: mgr.GetAPIReader(),
 		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Events: addressEvents{recorder}, Now: time.Now,
 	})
 	w.loadBalancers = loadbalancer.New(loadbalancer.Options{
-		Logger: o.Logger.With("controller", LoadBalancers), Client: mgr.GetClient(), Keeper: w.keeper, Fleet: w.fleet, Versions: w.versions,
+		Logger: o.Logger.With("controller", LoadBalancers), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Versions: w.versions,
 		Metrics: loadbalancer.NewMetrics(o.Metrics), Events: loadBalancerEvents{recorder}, Addresses: w.addresses.Queue, Now: time.Now,
 	})
-	w.pools = &pool.Reconciler{Client: mgr.GetClient(), Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: poolEvents{recorder}}
-	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
-	w.groups = &targetgroup.Reconciler{Client: mgr.GetClient(), Fleet: w.fleet, Versions: w.versions, Queue: &kit.Queue{}, Now: time.Now}
+	w.adoption = adoption.New(adoption.Options{
+		Logger: o.Logger.With("controller", "adoption"), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Events: proxyEvents{recorder},
+	})
+	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: poolEvents{recorder}}
+	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
+	w.groups = &targetgroup.Reconciler{Client: w.client, Fleet: w.fleet, Versions: w.versions, Queue: &kit.Queue{}, Now: time.Now}
 	w.fleet.Subscribe(w.pools.FleetChanged)
 	w.fleet.Subscribe(w.groups.FleetChanged)
 	o.Metrics.MustRegister(poolCollector{w.pools, w.keeper})
@@ -115,6 +125,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 type wiring struct {
 	Options
 	mgr      manager.Manager
+	client   client.Client // reads the cache, and writes while this manager leads
 	versions *kit.Versions
 	fleet    *fleet.Fleet
 	runner   *fleet.Runner
@@ -123,6 +134,7 @@ type wiring struct {
 
 	addresses     *address.Reconciler
 	loadBalancers *loadbalancer.Reconciler
+	adoption      *adoption.Reconciler
 	pools         *pool.Reconciler
 	tenants       *tenant.Reconciler
 	groups        *targetgroup.Reconciler
@@ -141,6 +153,21 @@ func (w *wiring) settled(proxyPool string, addresses proof.Version) bool {
 		}
 	}
 	return true
+}
+
+// poolsOf names the AddressPools of the classes that a pool of proxies serves.
+func (w *wiring) poolsOf(proxyPool string) []string {
+	list := &v1alpha1.LoadBalancerClassList{}
+	if err := w.mgr.GetCache().List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+		w.Logger.Error("classes can't be listed", "err", err)
+	}
+	var out []string
+	for i := range list.Items {
+		if p := list.Items[i].Spec.Proxy; p != nil && p.Pool == proxyPool {
+			out = append(out, list.Items[i].Spec.AddressPools...)
+		}
+	}
+	return out
 }
 
 func (w *wiring) sumsChanged(pools, namespaces []string) {
@@ -189,4 +216,13 @@ func (e addressEvents) Event(a *v1alpha1.Address, kind, reason, message string) 
 	a = a.DeepCopy()
 	a.ResourceVersion = ""
 	e.Eventf(a, nil, kind, reason, "Hold", "%s", message)
+}
+
+type proxyEvents struct{ events.EventRecorder }
+
+// Event writes one.
+func (e proxyEvents) Event(p *v1alpha1.Proxy, kind, reason, message string) {
+	p = p.DeepCopy()
+	p.ResourceVersion = ""
+	e.Eventf(p, nil, kind, reason, "Adopt", "%s", message)
 }

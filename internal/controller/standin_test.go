@@ -3,11 +3,13 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,10 @@ type standin struct {
 	sick    []v1alpha1.ReportedMember             // of the scenario's namespace
 	open    int64                                 // connections still open on addresses that are being released
 
+	// changed is why the hub isn't the one that it knew; then it is through nothing, and serves what the ledger doesn't say.
+	changed string
+	serves  []v1alpha1.ServedAddress // in the scenario's namespace
+	epoch   int64
 }
 
 // proxy registers a stand-in of the scenario's pool, whose Lease is written once.
@@ -123,6 +129,11 @@ func (s *standin) apply(ctx context.Context) error {
 	if len(s.sick) > 0 {
 		in(s.hub.name).Members = append(in(s.hub.name).Members, s.sick...)
 	}
+	for _, served := range s.serves {
+		if !grants(addresses.Items, s.hub.name, served) {
+			in(s.hub.name).Serves = append(in(s.hub.name).Serves, served)
+		}
+	}
 	for _, a := range addresses.Items {
 		if a.Spec.Phase != v1alpha1.AddressReleasing || a.Spec.ProxyPool != s.hub.name {
 			continue
@@ -162,12 +173,33 @@ func (s *standin) apply(ctx context.Context) error {
 			LoadBalancerClasses: classes.ResourceVersion, Tenants: tenants.ResourceVersion,
 		},
 	}
-	if next.Through == p.Status.Through && next.Reports == p.Status.Reports && p.Status.Boot == s.boot {
+	next.Epoch = s.epoch
+	if s.changed != "" {
+		next.Through = v1alpha1.Through{}
+		meta.SetStatusCondition(&next.Conditions, metav1.Condition{Type: v1alpha1.ConditionHubChanged, Status: metav1.ConditionTrue, Reason: s.changed})
+	}
+	wasChanged := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionHubChanged)
+	if wasChanged == (s.changed != "") && next.Through == p.Status.Through && next.Reports == p.Status.Reports && p.Status.Boot == s.boot {
 		return nil
 	}
 	next.Seq++
 	p.Status = next
 	return s.api.Status().Update(ctx, p)
+}
+
+// grants says whether the ledger gives a LoadBalancer what is served for it.
+func grants(ledger []v1alpha1.Address, namespace string, served v1alpha1.ServedAddress) bool {
+	for _, a := range ledger {
+		if a.Name != served.Address || a.Spec.Phase == v1alpha1.AddressReleasing {
+			continue
+		}
+		for _, h := range a.Spec.Holders {
+			if h.Namespace == namespace && h.Name == served.LoadBalancer && !slices.ContainsFunc(served.Ports, func(p string) bool { return !slices.Contains(h.Ports, p) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // report writes what differs, and returns the newest version of what there is.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"maps"
+	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -131,7 +132,8 @@ func (w *wiring) addLoadBalancers() error {
 	}
 	if err := w.watches(addresses,
 		watch{&v1alpha1.AddressPool{}, func(_ context.Context, o client.Object) []reconcile.Request {
-			return named(w.keeper.ReleasingInPool(o.GetName())) // its quarantine, or what it does about silent proxies
+			// Its quarantine, what it does about silent proxies, or whether it is being restored.
+			return named(slices.Concat(w.keeper.ReleasingInPool(o.GetName()), w.keeper.Held(o.GetName())))
 		}, content},
 		// Nobody waits for the missing holders of who is done away with.
 		watch{&v1alpha1.Tenant{}, func(_ context.Context, o client.Object) []reconcile.Request {
@@ -149,12 +151,24 @@ func (w *wiring) addLoadBalancers() error {
 	); err != nil {
 		return err
 	}
-	return addresses.Watch(barrier{w.addresses.Queue, w.complete, func(context.Context) error {
+	if err := addresses.Watch(barrier{w.addresses.Queue, w.complete, func(context.Context) error {
 		for _, name := range w.keeper.Names() {
 			w.addresses.Queue.Add("", name)
 		}
 		return nil
-	}})
+	}}); err != nil {
+		return err
+	}
+	adopted, err := w.new("adoption", w.adoption, 1)
+	if err != nil {
+		return err
+	}
+	// What the ledger says, and where addresses come from, may make a claim good, or a dispute.
+	look := func(context.Context, client.Object) []reconcile.Request { w.adoption.Look(); return nil }
+	if err := w.watches(adopted, watch{&v1alpha1.Address{}, look, content}, watch{&v1alpha1.AddressPool{}, look, content}); err != nil {
+		return err
+	}
+	return adopted.Watch(barrier{w.adoption.Queue, w.complete, func(context.Context) error { w.adoption.Look(); return nil }})
 }
 
 func named(addresses []ledger.Address) []reconcile.Request {
@@ -174,7 +188,7 @@ func namespaces() client.Object {
 // inNamespace names the LoadBalancers of a namespace that match.
 func (w *wiring) inNamespace(ctx context.Context, namespace string, match func(*clusterv1.LoadBalancer) bool) []reconcile.Request {
 	list := &clusterv1.LoadBalancerList{}
-	if err := w.mgr.GetClient().List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		w.Logger.Error("loadbalancers can't be listed", "namespace", namespace, "err", err)
 		return nil
 	}
@@ -208,7 +222,7 @@ func (w *wiring) ofClass(ctx context.Context, o client.Object) []reconcile.Reque
 }
 
 func (w *wiring) addClasses() error {
-	c, err := w.new(Classes, &class.Reconciler{Client: w.mgr.GetClient()}, 1)
+	c, err := w.new(Classes, &class.Reconciler{Client: w.client}, 1)
 	if err != nil {
 		return err
 	}
@@ -216,7 +230,7 @@ func (w *wiring) addClasses() error {
 		watch{of: &v1alpha1.LoadBalancerClass{}},
 		watch{&v1alpha1.AddressPool{}, func(ctx context.Context, _ client.Object) []reconcile.Request {
 			list := &v1alpha1.LoadBalancerClassList{}
-			if err := w.mgr.GetClient().List(ctx, list); err != nil {
+			if err := w.client.List(ctx, list); err != nil {
 				w.Logger.Error("classes can't be listed", "err", err)
 			}
 			var out []reconcile.Request
@@ -236,7 +250,7 @@ func (w *wiring) classInDeletion(ctx context.Context, o client.Object) []reconci
 		return nil
 	}
 	c := &v1alpha1.LoadBalancerClass{}
-	if err := w.mgr.GetClient().Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c); err != nil || c.DeletionTimestamp == nil {
+	if err := w.client.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c); err != nil || c.DeletionTimestamp == nil {
 		return nil
 	}
 	return []reconcile.Request{key("", c.Name)}
@@ -267,7 +281,7 @@ func (w *wiring) addTenants() error {
 	byNamespace := func(namespace func(client.Object) string) func(context.Context, client.Object) []reconcile.Request {
 		return func(ctx context.Context, o client.Object) []reconcile.Request {
 			list := &v1alpha1.TenantList{}
-			if err := w.mgr.GetClient().List(ctx, list, client.MatchingFields{kit.TenantByNamespace: namespace(o)}); err != nil {
+			if err := w.client.List(ctx, list, client.MatchingFields{kit.TenantByNamespace: namespace(o)}); err != nil {
 				w.Logger.Error("tenants can't be listed", "namespace", namespace(o), "err", err)
 			}
 			var out []reconcile.Request
@@ -318,7 +332,7 @@ func (w *wiring) addTargetGroups() error {
 				return nil
 			}
 			list := &v1alpha1.TargetGroupList{}
-			if err := w.mgr.GetClient().List(ctx, list, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
+			if err := w.client.List(ctx, list, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
 				w.Logger.Error("targetgroups can't be listed", "namespace", t.NamespaceName(), "err", err)
 			}
 			for i := range list.Items {

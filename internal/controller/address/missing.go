@@ -50,6 +50,9 @@ func (r *Reconciler) missing(ctx context.Context, a *v1alpha1.Address) (reconcil
 	noted := ledger.Noted(a)
 	next, over := proof.JudgeMissing(noted, holders, r.Now())
 	if over {
+		if still, err := r.standsStill(ctx, a); err != nil || still {
+			return reconcile.Result{RequeueAfter: lookAgain}, err
+		}
 		for _, ref := range refs {
 			if err := r.giveUp(ctx, a.Name, ref); err != nil {
 				return reconcile.Result{}, err

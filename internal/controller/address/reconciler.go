@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -47,6 +48,9 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	resting map[types.UID]time.Time // since when an Address is proven released
+
+	// troubled: when the fleet changed last, nothing could be freed.
+	troubled atomic.Bool
 }
 
 // New returns a reconciler that hears of changes in the fleet.
@@ -57,11 +61,17 @@ func New(o Options) *Reconciler {
 }
 
 func (r *Reconciler) fleetChanged(c fleet.Change) {
-	for pool := range c.Pools {
-		for _, a := range r.Keeper.Releasing(pool) {
-			waiting, err := r.judge(context.Background(), a)
-			if err == nil && len(waiting) == 0 {
-				r.Queue.Add("", a.Object.Name)
+	if was := r.troubled.Swap(!r.Fleet.Trouble().None()); was {
+		for _, a := range r.Keeper.Unsettled() {
+			r.Queue.Add("", a.Object.Name)
+		}
+	} else {
+		for pool := range c.Pools {
+			for _, a := range r.Keeper.Releasing(pool) {
+				waiting, err := r.judge(context.Background(), a)
+				if err == nil && len(waiting) == 0 {
+					r.Queue.Add("", a.Object.Name)
+				}
 			}
 		}
 	}
@@ -96,6 +106,9 @@ func (r *Reconciler) release(ctx context.Context, a ledger.Address) (reconcile.R
 		r.Logger.Debug("an address waits for proxies", "address", a.Object.Name, "proxies", proof.Names(waiting))
 		return reconcile.Result{}, nil
 	}
+	if still, err := r.standsStill(ctx, a.Object); err != nil || still {
+		return reconcile.Result{}, err
+	}
 	rest, err := r.rest(ctx, a.Object)
 	if err != nil || rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, err
@@ -106,6 +119,20 @@ func (r *Reconciler) release(ctx context.Context, a ledger.Address) (reconcile.R
 	r.forget(a.Object.UID)
 	r.Logger.Info("address freed", "address", a.Object.Name, "pool", a.Object.Spec.Pool)
 	return reconcile.Result{}, nil
+}
+
+// standsStill says that nothing of the Address's pool may be freed now, whatever proxies say of it. Whoever ends that wakes us.
+func (r *Reconciler) standsStill(ctx context.Context, a *v1alpha1.Address) (bool, error) {
+	if why, frozen := r.Keeper.Frozen(a.Spec.Pool); frozen {
+		r.troubled.Store(true)
+		r.Logger.Debug("an address's pool is frozen", "address", a.Name, "pool", a.Spec.Pool, "why", why.Message)
+		return true, nil
+	}
+	pool := &v1alpha1.AddressPool{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: a.Spec.Pool}, pool); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading address pool %s: %w", a.Spec.Pool, err)
+	}
+	return pool.Spec.Restoring, nil
 }
 
 // Forget drops what is remembered of an Address that is gone.
@@ -149,7 +176,7 @@ func Judge(ctx context.Context, c client.Reader, f *fleet.Fleet, a ledger.Addres
 	}
 	release := proof.Release{
 		Name: a.Object.Name, UID: string(a.Object.UID), Version: a.Version,
-		IgnoreSilent: pool.Spec.OnSilentProxy == "Release",
+		IgnoreSilent: pool.Spec.OnSilentProxy == kit.SilentRelease,
 	}
 	for _, h := range a.Object.Spec.Holders {
 		if slices.Contains(release.Namespaces, h.Namespace) {

@@ -13,6 +13,8 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/proof"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -53,6 +55,7 @@ type Fleet struct {
 	reports  map[string]map[string]*v1alpha1.ProxyReport // by proxy, then namespace
 	reached  proof.Version
 	views    map[string][]*proof.Proxy // by pool; a pool that is missing is built when asked for
+	trouble  *proof.Trouble            // nil: built when asked for
 	change   Change
 	subs     []func(Change)
 
@@ -87,6 +90,10 @@ func (f *Fleet) Subscribe(fn func(Change)) { f.subs = append(f.subs, fn) }
 func (f *Fleet) Pool(pool string) []*proof.Proxy {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.pool(pool)
+}
+
+func (f *Fleet) pool(pool string) []*proof.Proxy {
 	views, ok := f.views[pool]
 	if !ok {
 		for _, p := range f.proxies {
@@ -103,17 +110,32 @@ func (f *Fleet) Pool(pool string) []*proof.Proxy {
 // All returns the proxies of all pools.
 func (f *Fleet) All() []*proof.Proxy {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all()
+}
+
+func (f *Fleet) all() []*proof.Proxy {
 	pools := map[string]struct{}{}
 	for _, p := range f.proxies {
 		pools[p.Spec.Pool] = struct{}{}
 	}
-	f.mu.Unlock()
 	var out []*proof.Proxy
 	for pool := range pools {
-		out = append(out, f.Pool(pool)...)
+		out = append(out, f.pool(pool)...)
 	}
 	slices.SortFunc(out, func(a, b *proof.Proxy) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// Trouble is why nothing may be granted or freed by the ledger alone. It is shared.
+func (f *Fleet) Trouble() *proof.Trouble {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.trouble == nil {
+		t := proof.JudgeTrouble(f.all())
+		f.trouble = &t
+	}
+	return f.trouble
 }
 
 // LastSeen is when a proxy's Lease was last seen renewed; the zero time: never.
@@ -134,16 +156,21 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 		Reported: p.Status.Boot != "" && p.Status.Phase == v1alpha1.ProxyServing,
 		Settled:  err == nil && f.reached >= written,
 		Held:     p.Status.Held,
+		Epoch:    p.Status.Epoch,
 		Through:  proof.ParseThrough(p.Status.Through),
 		Reports:  map[string]*v1alpha1.ProxyReport{},
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHubChanged); c != nil && c.Status == metav1.ConditionTrue {
+		v.HubChanged = c.Reason
 	}
 	switch word := f.leases[p.Name]; word.boot {
 	case "":
 	case p.Status.Boot:
-		if p.Status.Seq < word.seq {
-			break // what that status said of exceptions isn't known here yet
+		// What a later status said of exceptions isn't known here yet. What an earlier one said may have been taken
+		// back since: the versions of a hub that has changed mean something else.
+		if p.Status.Seq == word.seq || word.seq == 0 && v.HubChanged == "" {
+			v.Through = v.Through.Max(word.through)
 		}
-		v.Through = v.Through.Max(word.through)
 	default:
 		// Another process renews the Lease than the one that reported. Either that one is gone, or this one: their
 		// watches lag each other.
@@ -165,6 +192,7 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 // touch notes that a pool's views changed; f.mu is held.
 func (f *Fleet) touch(pool string) {
 	delete(f.views, pool)
+	f.trouble = nil
 	f.change.Pools[pool] = struct{}{}
 	f.notify()
 }

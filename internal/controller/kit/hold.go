@@ -51,6 +51,19 @@ func SayHeld(conditions *[]metav1.Condition, generation int64, message string) {
 	})
 }
 
+// Fence says that a proxy can't serve, unless somebody has said so already; it returns whether it wrote.
+func Fence(ctx context.Context, c client.Client, p *v1alpha1.Proxy, f v1alpha1.Fence) (bool, error) {
+	if p.Spec.Fenced != nil {
+		return false, nil
+	}
+	old := p.DeepCopy()
+	p.Spec.Fenced = &f
+	if err := c.Patch(ctx, p, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
+		return false, fmt.Errorf("fencing proxy %s: %w", p.Name, err)
+	}
+	return true, nil
+}
+
 // Some names at most three of many.
 func Some(names []string) string {
 	if len(names) > 3 {

@@ -23,6 +23,9 @@ import (
 // FieldManager is under which the manager writes.
 const FieldManager = "fairlead-manager"
 
+// SilentRelease is an AddressPool's onSilentProxy that takes a silent proxy for gone.
+const SilentRelease v1alpha1.OnSilentProxy = "Release"
+
 // TenantByNamespace is the index of Tenants by the namespace that they name.
 const TenantByNamespace = "namespace"
 

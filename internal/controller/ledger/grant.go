@@ -50,6 +50,7 @@ func (k *Keeper) Grant(ctx context.Context, n ipam.Needs) (Grant, error) {
 	for range attempts {
 		k.mu.Lock()
 		k.serve() // who waits comes first
+		k.freeze()
 		d := k.decide(n)
 		delete(k.lacking, n.Ref)
 		if d.Waits() {
@@ -172,7 +173,7 @@ func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
 	k.mu.Lock()
 	e, known := k.ledger.Get(name)
 	_, open := k.unwritten[name]
-	r := k.objects[name]
+	r, claims := k.objects[name], k.adopted[name]
 	k.mu.Unlock()
 	if !known || !open {
 		return false, nil
@@ -186,9 +187,15 @@ func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
 		if e.Phase == ipam.Releasing {
 			unnote(written)
 		}
+		if len(claims) > 0 {
+			noteAdopted(written, claims)
+		}
 		err = k.Client.Update(ctx, written)
 	case e.Phase == ipam.Granted:
 		written = &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: toSpec(e, nil)}
+		if len(claims) > 0 {
+			noteAdopted(written, claims)
+		}
 		err = k.Client.Create(ctx, written)
 	default:
 		// It was never seen to be written: ask.

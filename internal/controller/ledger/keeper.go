@@ -34,6 +34,10 @@ type Options struct {
 	Reader Reader
 	// Settled says whether every proxy of the pool that may serve has applied the Addresses up to a version.
 	Settled func(proxyPool string, addresses proof.Version) bool
+	// Trouble says which proxies may serve what the ledger doesn't say; nil: none ever does.
+	Trouble func() *proof.Trouble
+	// PoolsOf names the AddressPools whose addresses a pool of proxies serves by its classes.
+	PoolsOf func(proxyPool string) []string
 	// Wake is told of LoadBalancers whose grant changed, or could.
 	Wake func(ipam.Ref)
 	// Changed is told of pools and namespaces whose sums changed.
@@ -47,8 +51,10 @@ type Keeper struct {
 	mu        sync.Mutex
 	ledger    *ipam.Ledger
 	objects   map[string]*record
-	buried    map[types.UID]struct{} // deleted here; late news of them is old
-	unwritten map[string]owing       // entries that differ from their object
+	buried    map[types.UID]struct{}  // deleted here; late news of them is old
+	unwritten map[string]owing        // entries that differ from their object
+	adopted   map[string][]ipam.Claim // entries that are to be written by the word of proxies
+	disputes  map[string]Dispute
 	waiters   map[ipam.Ref]waiter
 	lacking   map[ipam.Ref]waiter // hold an address, and not all that they want
 	dirty     bool                // waiters may have a chance
@@ -98,6 +104,7 @@ func New(o Options) *Keeper {
 	return &Keeper{
 		Options: o, ledger: ipam.New(), objects: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]owing{},
 		waiters: map[ipam.Ref]waiter{}, lacking: map[ipam.Ref]waiter{}, changed: map[string]struct{}{}, changedNS: map[string]struct{}{},
+		adopted: map[string][]ipam.Claim{}, disputes: map[string]Dispute{},
 	}
 }
 
@@ -145,6 +152,7 @@ func (k *Keeper) drop(name string) {
 		k.dirty = true
 	}
 	delete(k.unwritten, name)
+	delete(k.adopted, name)
 }
 
 func (k *Keeper) note(e ipam.Entry) {
@@ -161,6 +169,7 @@ func (k *Keeper) serve() {
 		return
 	}
 	k.dirty, k.unsettled = false, false
+	k.freeze()
 	queue := make([]waiter, 0, len(k.waiters))
 	for _, w := range k.waiters {
 		queue = append(queue, w)
@@ -207,7 +216,7 @@ func (k *Keeper) SetPools(pools []ipam.Pool) {
 	k.unlock()
 }
 
-// RetryUnsettled looks at the waiters again where one waits for proxies: they have come further.
+// RetryUnsettled looks at the waiters again where one waits for proxies: they have come further, or say that the hub has changed.
 func (k *Keeper) RetryUnsettled() {
 	k.mu.Lock()
 	k.dirty = k.dirty || k.unsettled

@@ -48,6 +48,7 @@ func (k *Keeper) Note(ctx context.Context, a *v1alpha1.Address, m proof.Missing)
 func unnote(a *v1alpha1.Address) {
 	delete(a.Annotations, annotationMissing)
 	delete(a.Annotations, v1alpha1.AnnotationHeldUntil)
+	delete(a.Annotations, annotationAdopted)
 }
 
 // annotate sets annotations of an Address; one that is to be empty goes.
@@ -87,6 +88,11 @@ func (k *Keeper) annotate(ctx context.Context, a *v1alpha1.Address, want map[str
 // Held returns the Addresses of an AddressPool that are kept for holders that are missing.
 func (k *Keeper) Held(pool string) []Address {
 	return k.filter(func(a *v1alpha1.Address) bool { return a.Spec.Pool == pool && IsHeld(a) })
+}
+
+// Unsettled returns the Addresses that are being released, or kept for a missing holder.
+func (k *Keeper) Unsettled() []Address {
+	return k.filter(func(a *v1alpha1.Address) bool { return a.Spec.Phase == v1alpha1.AddressReleasing || IsHeld(a) })
 }
 
 // HeldFor returns the Addresses that are kept for a missing holder in a namespace.

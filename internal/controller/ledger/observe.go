@@ -53,6 +53,7 @@ func (k *Keeper) adopt(a *v1alpha1.Address) {
 	}
 	before, had := k.ledger.Get(a.Name)
 	delete(k.unwritten, a.Name)
+	delete(k.adopted, a.Name)
 	if had && before.Equal(e) {
 		if before.Created.IsZero() {
 			k.ledger.Set(e) // its age counts, nothing else

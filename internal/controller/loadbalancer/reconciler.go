@@ -98,6 +98,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.vanished(ctx, ref)
 	}
 	if l.DeletionTimestamp != nil {
+		if still, err := r.standsStill(ctx, l); err != nil || still {
+			return reconcile.Result{RequeueAfter: moment}, err
+		}
 		return reconcile.Result{}, r.release(ctx, l)
 	}
 	in, err := r.inputs(ctx, l)
@@ -164,6 +167,27 @@ func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) err
 	}
 	r.Logger.Info("released", "loadbalancer", ref.String())
 	return nil
+}
+
+// standsStill says that nothing may be given up now: proxies serve on what they had before the hub changed, and go back
+// to the hub when the ledger grants just that. The LoadBalancer says so.
+func (r *Reconciler) standsStill(ctx context.Context, l *clusterv1.LoadBalancer) (bool, error) {
+	for _, e := range r.Keeper.HeldBy(ipam.Ref{Namespace: l.Namespace, Name: l.Name}) {
+		frozen := r.Keeper.FrozenBy(e.Pool)
+		if len(frozen) == 0 || e.Phase != ipam.Granted {
+			continue
+		}
+		next := l.DeepCopy()
+		meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+			Type: clusterv1.ConditionReady, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonHubChanged, ObservedGeneration: l.Generation,
+			Message: sentence("it is being deleted, and can't be released yet. " + proof.FrozenText(frozen)),
+		})
+		if _, err := kit.PatchStatusAsRead(ctx, r.Client, l, next); err != nil {
+			return true, fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
+		}
+		return true, nil
+	}
+	return false, nil
 }
 
 // prepare writes what the spec leaves to us, and the finalizer, before anything is granted.

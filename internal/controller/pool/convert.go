@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/ipam"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -12,7 +13,7 @@ import (
 func Convert(p *v1alpha1.AddressPool) ipam.Pool {
 	out := ipam.Pool{
 		Name: p.Name, Created: p.CreationTimestamp.Time, Share: ipam.ShareNamespace, PerTenant: ipam.Unbounded,
-		Requestable: p.Spec.Requestable, Restoring: p.Spec.Restoring, Unusable: unusable(p),
+		Requestable: p.Spec.Requestable, Restoring: p.Spec.Restoring, IgnoreSilent: p.Spec.OnSilentProxy == kit.SilentRelease, Unusable: unusable(p),
 	}
 	if p.Spec.Share != "" {
 		out.Share = ipam.Share(p.Spec.Share)

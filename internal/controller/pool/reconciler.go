@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -41,6 +42,9 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	known map[string]*v1alpha1.AddressPool
+
+	// frozen: when the fleet changed last, a proxy said that the hub has changed.
+	frozen atomic.Bool
 }
 
 // Observe notes a pool as a watch delivers it, and gives the ledger what changed.
@@ -88,8 +92,13 @@ func (r *Reconciler) Names() []string {
 // Changed writes the sums of a pool soon.
 func (r *Reconciler) Changed(pool string) { r.Queue.AddAfter("", pool, Pause) }
 
-// FleetChanged looks at pools with addresses that are being released.
+// FleetChanged looks at pools with addresses that are being released, and at all while a hub's change is or was in the way.
 func (r *Reconciler) FleetChanged(c fleet.Change) {
+	if frozen := len(r.Fleet.Trouble().Frozen) > 0; r.frozen.Swap(frozen) || frozen {
+		for _, name := range r.Names() {
+			r.Changed(name)
+		}
+	}
 	for pool := range c.Pools {
 		for _, a := range r.Keeper.Releasing(pool) {
 			r.Changed(a.Object.Spec.Pool)

@@ -1,0 +1,151 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/ipam"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// By is who fences, as spec.fenced says.
+const By = "fairlead-manager"
+
+// Options of a Reconciler.
+type Options struct {
+	Logger *slog.Logger
+	// Client reads the cache and writes.
+	Client client.Client
+	Keeper *ledger.Keeper
+	Fleet  *fleet.Fleet
+	// Events tells people about Proxies.
+	Events Recorder
+}
+
+// Recorder writes one event about a Proxy.
+type Recorder interface {
+	Event(p *v1alpha1.Proxy, kind, reason, message string)
+}
+
+// Reconciler adopts all that there is at once: its queue has one key.
+type Reconciler struct {
+	Options
+	Queue *kit.Queue
+
+	mu sync.Mutex
+	// homeless are the claims of addresses that no pool has, which were told.
+	homeless map[string]struct{}
+}
+
+// New returns a reconciler that hears of changes in the fleet.
+func New(o Options) *Reconciler {
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, homeless: map[string]struct{}{}}
+	o.Fleet.Subscribe(func(fleet.Change) { r.Look() })
+	return r
+}
+
+// Look looks at what proxies say soon, if any is frozen.
+func (r *Reconciler) Look() {
+	if len(r.Fleet.Trouble().Frozen) > 0 || r.Keeper.Disputed() {
+		r.Queue.Add("", "all")
+	}
+}
+
+// Reconcile adopts what can be adopted.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	t := r.Fleet.Trouble()
+	claims, unheard := map[netip.Addr][]ipam.Claim{}, map[string]struct{}{} // pools of proxies
+	for _, p := range t.Unseen {
+		unheard[p.Pool] = struct{}{}
+	}
+	for _, p := range t.Frozen {
+		if !p.Settled {
+			unheard[p.Pool] = struct{}{}
+		}
+		for _, c := range ledger.Claims(p) {
+			claims[c.Address] = append(claims[c.Address], c)
+		}
+	}
+	r.Keeper.Undisputed(claims)
+	proxies, stale := r.Fleet.All(), map[string][]string{}
+	for _, address := range slices.SortedFunc(keys(claims), netip.Addr.Compare) {
+		if slices.ContainsFunc(claims[address], func(c ipam.Claim) bool { _, waits := unheard[c.ProxyPool]; return waits }) {
+			continue // it is woken by whoever is heard of
+		}
+		d, err := r.Keeper.Adopt(ctx, address, claims[address], proxies)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		for _, p := range d.Stale {
+			stale[p] = append(stale[p], address.String())
+		}
+		if d.NoPool {
+			r.tellHomeless(ctx, claims[address])
+		}
+	}
+	for name, addresses := range stale {
+		if err := r.fence(ctx, name, addresses); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+func keys(m map[netip.Addr][]ipam.Claim) func(func(netip.Addr) bool) {
+	return func(yield func(netip.Addr) bool) {
+		for a := range m {
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// fence stops a proxy that serves addresses for others than those who have them.
+func (r *Reconciler) fence(ctx context.Context, name string, addresses []string) error {
+	p := &v1alpha1.Proxy{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, p); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	reason := fmt.Sprintf("It served what it had before the hub changed, and other proxies serve as the ledger says: %s.", kit.Some(addresses))
+	wrote, err := kit.Fence(ctx, r.Client, p, v1alpha1.Fence{By: By, Reason: reason})
+	if err != nil || !wrote {
+		return err
+	}
+	r.Logger.Warn("a proxy is fenced: it is stale", "proxy", name, "addresses", strings.Join(addresses, ","))
+	if r.Events != nil {
+		r.Events.Event(p, "Warning", "Fenced", reason)
+	}
+	return nil
+}
+
+// tellHomeless says once that no pool has an address.
+func (r *Reconciler) tellHomeless(ctx context.Context, claims []ipam.Claim) {
+	for _, c := range claims {
+		key := c.Proxy + " " + c.Address.String()
+		r.mu.Lock()
+		_, told := r.homeless[key]
+		r.homeless[key] = struct{}{}
+		r.mu.Unlock()
+		if told {
+			continue
+		}
+		r.Logger.Warn("a proxy serves an address that no pool has", "proxy", c.Proxy, "address", c.Address.String(), "loadbalancer", c.Holder.Ref.String())
+		p := &v1alpha1.Proxy{}
+		if err := r.Client.Get(ctx, types.NamespacedName{Name: c.Proxy}, p); err == nil && r.Events != nil {
+			r.Events.Event(p, "Warning", v1alpha1.ReasonHubReplaced, fmt.Sprintf(
+				"It serves %s for LoadBalancer %s, and no AddressPool has that address: create the pool, and the address is taken into the ledger.", c.Address, c.Holder.Ref))
+		}
+	}
+}

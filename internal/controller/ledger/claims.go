@@ -1,0 +1,29 @@
+package ledger
+
+import (
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+)
+
+// Claims are what a proxy says that it serves against the ledger. What can't be read is left out: the proxy goes on
+// saying it, and stays frozen.
+func Claims(p *proof.Proxy) []ipam.Claim {
+	var out []ipam.Claim
+	for namespace, r := range p.Reports {
+		for _, s := range r.Serves {
+			address, err := ipam.ParseAddressName(s.Address)
+			if err != nil {
+				continue
+			}
+			c := ipam.Claim{Proxy: p.Name, ProxyPool: p.Pool, Address: address, Holder: ipam.Holder{Ref: ipam.Ref{Namespace: namespace, Name: s.LoadBalancer}}}
+			for _, text := range s.Ports {
+				if port, err := ipam.ParsePort(text); err == nil {
+					c.Holder.Ports = append(c.Holder.Ports, port)
+				}
+			}
+			c.Holder.Ports = ipam.SortPorts(c.Holder.Ports)
+			out = append(out, c)
+		}
+	}
+	return out
+}
