@@ -64,6 +64,16 @@ func tenantLife(h *hub) {
 	l := h.loadBalancer("web", 80)
 	h.waitFor(l, "AddressGranted=True")
 	address := h.address(l)
+	h.change(l, func(o client.Object) { o.GetAnnotations()[v1alpha1.AnnotationHeldUntil] = "2100-01-01T00:00:00Z" })
+	h.change(lease, func(o client.Object) {
+		o.(*coordinationv1.Lease).Spec.RenewTime = &metav1.MicroTime{Time: now.Add(time.Second)}
+	})
+	wait(h, tn, "missing Services", func(t *v1alpha1.Tenant) error {
+		if m := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady).Message; !strings.Contains(m, "Services are missing in the cluster, for nobody was seen to delete them: web.") {
+			return errors.New(m)
+		}
+		return nil
+	})
 	h.delete(tn)
 	wait(h, tn, "held", func(t *v1alpha1.Tenant) error {
 		return heldBy(t.Status.Conditions, "LoadBalancers of this Tenant are served on: web.")

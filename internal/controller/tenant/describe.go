@@ -27,6 +27,8 @@ type facts struct {
 	// refused is the cluster whose agent asks for the Tenant in vain; empty: none does.
 	refused string
 	usage   v1alpha1.TenantUsage
+	// missing are LoadBalancers whose Services are gone from the cluster, though nobody was seen to delete them.
+	missing []string
 	// holding are the LoadBalancers that hold its deletion.
 	holding []string
 }
@@ -65,6 +67,10 @@ func describe(f facts) v1alpha1.TenantStatus {
 		var notes []string
 		for _, p := range build.ValidateTenant(f.tenant) {
 			notes = append(notes, p.Field+": "+p.Message)
+		}
+		if len(f.missing) > 0 {
+			notes = append(notes, fmt.Sprintf("These LoadBalancers are served on though their Services are missing in the cluster, for nobody was seen to delete them: %s. Each is given up at the time in its annotation %s: create its Service again, or write an earlier time there",
+				kit.Some(f.missing), v1alpha1.AnnotationHeldUntil))
 		}
 		set(v1alpha1.ConditionReady, metav1.ConditionTrue, clusterv1.ReasonReady, strings.Join(notes, "; "))
 	}

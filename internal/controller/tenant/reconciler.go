@@ -191,7 +191,7 @@ func ensure[T client.Object](ctx context.Context, c client.Client, want, have T,
 	return nil
 }
 
-// usage sums what the Tenant has.
+// usage sums what the Tenant has, and what of it its cluster is missing.
 func (r *Reconciler) usage(ctx context.Context, t *v1alpha1.Tenant, f *facts) error {
 	u := r.Keeper.UsageOf(t.NamespaceName())
 	f.usage = v1alpha1.TenantUsage{LoadBalancers: int32(u.LoadBalancers), Addresses: int32(u.Addresses), Ports: int32(u.Ports)}
@@ -206,6 +206,16 @@ func (r *Reconciler) usage(ctx context.Context, t *v1alpha1.Tenant, f *facts) er
 		}
 	}
 	f.usage.Targets = int32(len(seen))
+	list := &clusterv1.LoadBalancerList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the LoadBalancers of Tenant %s: %w", t.Name, err)
+	}
+	for i := range list.Items {
+		if l := &list.Items[i]; l.DeletionTimestamp == nil && l.Annotations[v1alpha1.AnnotationHeldUntil] != "" {
+			f.missing = append(f.missing, l.Name)
+		}
+	}
+	slices.Sort(f.missing)
 	return nil
 }
 
