@@ -76,6 +76,9 @@ func proxyState(o *Objects, v *proof.Proxy) (State, string, *metav1.Time) {
 		return Broken, "silent: it has never renewed a Lease", nil
 	case !v.Live:
 		return Broken, fmt.Sprintf("silent: it renewed its Lease %s ago", short(ago)), &metav1.Time{Time: lease.Spec.RenewTime.Time}
+	case frozen(p) != nil:
+		c := frozen(p)
+		return Warning, fmt.Sprintf("frozen in epoch %d: %s: %s", p.Status.Epoch, c.Reason, c.Message), &c.LastTransitionTime
 	case !v.Reported && leaving(p):
 		return Waiting, "leaving: it serves nothing new, and waits for what is open", nil
 	case !v.Reported:
@@ -85,6 +88,14 @@ func proxyState(o *Objects, v *proof.Proxy) (State, string, *metav1.Time) {
 		return Broken, c.Reason + ": " + c.Message, &c.LastTransitionTime
 	}
 	return OK, fmt.Sprintf("live (Lease renewed %s ago)", short(ago)), nil
+}
+
+// frozen is the condition of a proxy whose hub is not the one that it was: it serves on what it had; nil: it is the one.
+func frozen(p *v1alpha1.Proxy) *metav1.Condition {
+	if c := condition(p.Status.Conditions, v1alpha1.ConditionHubChanged, 0); c != nil && c.Status == metav1.ConditionTrue {
+		return c
+	}
+	return nil
 }
 
 // leaving: it was asked to leave, as its condition says (proxy.ReasonLeaving).
@@ -127,7 +138,7 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	for _, v := range views(o, class.Spec.Proxy.Pool) {
 		e := proxyEvidence(o, l, v, r.State == OK || c != nil && c.Status == metav1.ConditionTrue)
 		switch {
-		case e.State == OK:
+		case e.State == OK, e.State == Warning:
 			serving++
 		case !v.Live && !v.Out:
 			silent++

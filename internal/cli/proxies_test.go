@@ -27,3 +27,21 @@ func TestAProxyThatLeaves(t *testing.T) {
 		}
 	}
 }
+
+// A frozen proxy serves on, and people hear why it doesn't follow the hub.
+func TestAProxyWhoseHubChanged(t *testing.T) {
+	for value, says := range map[metav1.ConditionStatus]string{metav1.ConditionTrue: "frozen in epoch 3: HubRestored: it was", metav1.ConditionFalse: "live"} {
+		now := time.Now()
+		renewed := metav1.NewMicroTime(now)
+		p := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge-1"}, Status: v1alpha1.ProxyStatus{
+			Boot: "b", Phase: v1alpha1.ProxyServing, Epoch: 3,
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionHubChanged, Status: value, Reason: v1alpha1.ReasonHubRestored, Message: "it was"}},
+		}}
+		o := &Objects{Now: now, Proxies: []*v1alpha1.Proxy{p}, Leases: []*coordinationv1.Lease{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: "edge-1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},
+		}}}
+		if state, text, _ := proxyState(o, view(o, p)); (state == Warning) != (value == metav1.ConditionTrue) || !strings.HasPrefix(text, says) {
+			t.Errorf("%s: %v, %s", value, state, text)
+		}
+	}
+}
