@@ -104,7 +104,8 @@ func (p *picture) differences(in func(Resource, Key) bool) []Change {
 	var out []Change
 	for r := range resources {
 		for k, o := range p.heard[r] {
-			if old := p.shown[r][k]; in(r, k) && (old == nil || old != o && !servedAlike(old, o)) {
+			// The same generation is not the same content: the hub has another history.
+			if in(r, k) && p.shown[r][k] != o {
 				out = append(out, Change{r, k, o})
 			}
 		}

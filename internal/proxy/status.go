@@ -310,6 +310,9 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 
 // epoch is the one to speak of.
 func (r *reporter) epoch() int64 {
+	if r.state != nil && r.state.Era == r.era {
+		return r.state.Epoch // It belongs to what is said of a hub that changed: a manager takes both together.
+	}
 	return r.inbox.Memory().Epoch
 }
 

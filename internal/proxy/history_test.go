@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"testing"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestAnotherHistoryHasTheSameGenerations: what a restored hub has under a UID and generation that were served may be
+// something else, for both were given out again.
+func TestAnotherHistoryHasTheSameGenerations(t *testing.T) {
+	group := func(address string) []Object {
+		return []Object{&v1alpha1.TargetGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nodes", UID: "g", Generation: 2},
+			Spec:       v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{{Name: "n", UID: "n", Addresses: []string{address}}}},
+		}}
+	}
+	v := NewView("edge", build.New(build.Options{ProxyPool: "edge"}))
+	list := func(address, version string) Wanted {
+		for r := range resources {
+			var all []Object
+			if r == TargetGroups {
+				all = group(address)
+			}
+			v.Inbox.Replace(r, all, version)
+		}
+		if q, doubted := v.Inbox.Question(); doubted {
+			v.Inbox.Answer(q, Answer{HubUID: "h", Proxy: &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{UID: "p"}, Status: v1alpha1.ProxyStatus{Seq: 3}}})
+		}
+		return v.Take()
+	}
+	list("10.0.0.1", "10")
+	v.Inbox.Wrote(0, "h", "p", 5)
+	if list("10.0.0.1", "20").Frozen == nil {
+		t.Fatal("a hub that lost what was written is taken for the same")
+	}
+	if w := list("10.0.0.2", "20"); w.Frozen != nil || len(w.Changes) != 1 {
+		t.Errorf("after the thaw %d changes, frozen %v", len(w.Changes), w.Frozen)
+	}
+}
+
+func TestAnEpochIsSaidWithWhatIsSaidOfTheHub(t *testing.T) {
+	in := newInbox(func(Resource, string) {})
+	in.memory.Epoch = 4
+	r := &reporter{inbox: in, state: &served{Epoch: 3, Frozen: &Frozen{}}}
+	if n := r.epoch(); n != 3 {
+		t.Errorf("epoch %d is said while what is served is of 3", n)
+	}
+	r.era = 1
+	if n := r.epoch(); n != 4 {
+		t.Errorf("epoch %d is said of another era", n)
+	}
+}
