@@ -514,3 +514,44 @@ func TestHubChangedIsSaidBeforeTheLeaseIsRenewed(t *testing.T) {
 		}
 	})
 }
+
+// The next process takes over what is frozen, and says so itself.
+func TestANextProcessTakesOverWhatIsFrozen(t *testing.T) {
+	s := newSite(t)
+	first := s.start(nil)
+	s.writes(first)
+	s.hub.replace("another")
+	for r := range resources + 1 {
+		first.inbox.Lost(r)
+	}
+	frozen := func(p *process) {
+		t.Helper()
+		s.until("the process to say that the hub has changed", func() bool {
+			s.hub.mu.Lock()
+			defer s.hub.mu.Unlock()
+			px := s.hub.proxies["edge-1"]
+			return px != nil && px.Status.Boot == p.boot && meta.IsStatusConditionTrue(px.Status.Conditions, v1alpha1.ConditionHubChanged)
+		})
+	}
+	frozen(first)
+	next := s.startBlind(nil)
+	frozen(next)
+	for r := range resources {
+		next.inbox.Replace(r, nil, "5")
+	}
+	s.until("the next process to say what it serves against the ledger", func() bool {
+		s.hub.mu.Lock()
+		defer s.hub.mu.Unlock()
+		r := s.hub.reports[Key{"red", "edge-1"}]
+		return r != nil && r.Boot == next.boot && len(r.Serves) == 1 && r.Serves[0].LoadBalancer == "web" && len(r.Serves[0].Ports) == 2
+	})
+	if err := s.answers(); err != nil {
+		t.Error(err)
+	}
+	if err := <-first.ended; err != nil {
+		t.Error(err)
+	}
+	if err := s.answers(); err != nil {
+		t.Error(err)
+	}
+}

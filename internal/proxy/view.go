@@ -13,6 +13,13 @@ import (
 // View is what a proxy makes of the hub's words: what it is to serve, and what
 // it has to say of what it serves. It applies and writes nothing. A Proxy's
 // loop and reporter decide the same by the same code; one goroutine uses it.
+//
+// Who plays the rest of a proxy tells Inbox what the watches deliver, and when one opens (Opened; Replace does it itself)
+// and ends (Lost), that of the own Proxy included (OwnProxy, OwnDeleted). While Inbox.Question has one, it reads live the UID of
+// kube-system and the own Proxy, and gives Inbox.Answer both; reads that fail are no answer. Nothing may be written to the hub,
+// the Lease included, before Inbox.Sure. When Inbox.Era is another, everything is listed anew, and in this order: LastGood goes to disk,
+// the Proxy is registered anew with HubChanged (Inbox.Frozen) and no `through`, then reports, then the Lease. Inbox.Wrote hears of each status
+// that was written. Without a call of Wrote or NewViewAfter no hub is remembered, and nothing is ever in doubt.
 type View struct {
 	Inbox      *Inbox
 	builder    Builder
