@@ -131,13 +131,14 @@ func TestRemoved(t *testing.T) {
 		proxies []*Proxy
 		removed bool
 	}{
-		"no proxy":            {removed: true},
-		"gone":                {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone))}, removed: true},
-		"draining":            {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedDraining))}},
-		"a reborn target":     {proxies: []*Proxy{serving("a", says("u", v1alpha1.ReportedGone))}},
-		"unhealthy isn't":     {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedUnhealthy))}},
-		"a silent one counts": {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone)), serving("b", silent)}},
-		"behind":              {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone), behind)}},
+		"no proxy":              {removed: true},
+		"gone":                  {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone))}, removed: true},
+		"draining":              {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedDraining))}},
+		"a reborn target":       {proxies: []*Proxy{serving("a", says("u", v1alpha1.ReportedGone))}},
+		"unhealthy isn't":       {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedUnhealthy))}},
+		"a silent one counts":   {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone)), serving("b", silent)}},
+		"one that left doesn't": {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone)), serving("b", silent, out)}, removed: true},
+		"behind":                {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone), behind)}},
 	} {
 		if got := len(JudgeRemoved(m, c.proxies)) == 0; got != c.removed {
 			t.Errorf("%s: removed is %v", name, got)
