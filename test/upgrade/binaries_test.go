@@ -24,15 +24,7 @@ func binaries(t *testing.T) (commit, before, now string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit = os.Getenv(fromEnv)
-	if commit == "" {
-		b, err := os.ReadFile("baseline")
-		if err != nil {
-			t.Fatal(err)
-		}
-		commit = strings.TrimSpace(string(b))
-	}
-	if commit, err = resolve(root, commit); err != nil {
+	if commit, err = choose(root, candidates(t)); err != nil {
 		t.Fatal(err)
 	}
 	before = filepath.Join(root, "bin", "fairlead-"+commit[:12])
@@ -52,17 +44,32 @@ func binaries(t *testing.T) (commit, before, now string) {
 	return commit, before, now
 }
 
-// resolve returns the whole name of a commit that this clone has and that is another version than this tree.
-func resolve(root, commit string) (string, error) {
-	out, err := run(root, "git", "rev-parse", "--verify", "--quiet", commit+"^{commit}")
+// candidates are the commits that may be upgraded from, the newest first.
+func candidates(t *testing.T) []string {
+	t.Helper()
+	if commit := os.Getenv(fromEnv); commit != "" {
+		return []string{commit}
+	}
+	b, err := os.ReadFile("baseline")
 	if err != nil {
-		return "", fmt.Errorf("commit %s, from which the test upgrades, isn't in this clone: run `git fetch --unshallow`, or clone without --depth (%w)", commit, err)
+		t.Fatal(err)
 	}
-	commit = strings.TrimSpace(out)
-	if _, err := run(root, "git", append([]string{"diff", "--quiet", commit, "--"}, code...)...); err == nil {
-		return "", fmt.Errorf("commit %s has the same code as this tree, so that nothing would be upgraded: name an older one", commit)
+	return strings.Fields(string(b))
+}
+
+// choose returns the whole name of the first commit that is another version than this tree.
+func choose(root string, commits []string) (string, error) {
+	for _, commit := range commits {
+		out, err := run(root, "git", "rev-parse", "--verify", "--quiet", commit+"^{commit}")
+		if err != nil {
+			return "", fmt.Errorf("commit %s, from which the test upgrades, isn't in this clone: run `git fetch --unshallow`, or clone without --depth (%w)", commit, err)
+		}
+		commit = strings.TrimSpace(out)
+		if _, err := run(root, "git", append([]string{"diff", "--quiet", commit, "--"}, code...)...); err != nil {
+			return commit, nil
+		}
 	}
-	return commit, nil
+	return "", fmt.Errorf("commits %v have the same code as this tree, so that nothing would be upgraded: name an older one", commits)
 }
 
 func mustRun(t *testing.T, dir, name string, args ...string) {
@@ -90,19 +97,20 @@ func TestWhatIsUpgradedFrom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	mustRun(t, dir, "git", "clone", "--quiet", "--depth=1", "file://"+root, "shallow")
-	b, err := os.ReadFile("baseline")
-	if err != nil {
-		t.Fatal(err)
-	}
 	shallow := filepath.Join(dir, "shallow")
-	if _, err := resolve(shallow, strings.TrimSpace(string(b))); err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") {
+	if _, err := choose(shallow, candidates(t)); err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") {
 		t.Errorf("in a shallow clone: %v", err)
 	}
-	if _, err := resolve(shallow, "HEAD"); err == nil || !strings.Contains(err.Error(), "same code") {
+	if _, err := choose(shallow, []string{"HEAD"}); err == nil || !strings.Contains(err.Error(), "same code") {
 		t.Errorf("from the same version: %v", err)
 	}
 	mustRun(t, shallow, "git", "rm", "-q", "-r", "cmd")
-	if _, err := resolve(shallow, "HEAD"); err != nil {
-		t.Errorf("from the version before: %v", err)
+	mustRun(t, shallow, "git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "next")
+	head, err := run(shallow, "git", "rev-parse", "HEAD~1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := choose(shallow, []string{"HEAD", "HEAD~1"}); err != nil || got != strings.TrimSpace(head) {
+		t.Errorf("from the version before: %q, %v", got, err)
 	}
 }
