@@ -128,13 +128,13 @@ func (c *conn) finish() {
 
 // watchIdle closes c once no byte has moved for limit; stop ends the watch.
 func (c *conn) watchIdle(limit time.Duration) (stop func()) {
-	c.active.Store(time.Now().UnixNano())
+	c.active.Store(moment())
 	var mu sync.Mutex
 	var timer *time.Timer
 	check := func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if left := limit - time.Duration(time.Now().UnixNano()-c.active.Load()); left > 0 {
+		if left := limit - time.Duration(moment()-c.active.Load()); left > 0 {
 			timer.Reset(left)
 			return
 		}

@@ -216,7 +216,7 @@ func (d *Dataplane) answer(f *flow) {
 		err := f.raw.Read(wait)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			left := f.idle() - time.Duration(time.Now().UnixNano()-f.active.Load())
+			left := f.idle() - time.Duration(moment()-f.active.Load())
 			if left <= 0 {
 				return
 			}
@@ -226,7 +226,7 @@ func (d *Dataplane) answer(f *flow) {
 			return
 		}
 		if failed == nil {
-			f.active.Store(time.Now().UnixNano())
+			f.active.Store(moment())
 			_, err = f.in.conn.WriteToUDPAddrPort(buffer[:n], f.client)
 		}
 		d.datagrams.Put(buffer)

@@ -86,7 +86,7 @@ func (d *Dataplane) Suspend() []dataplane.Part {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []dataplane.Part
-	now := time.Now().UnixNano()
+	now := moment()
 	for _, l := range d.listeners {
 		if l.udp == nil {
 			continue
@@ -259,7 +259,7 @@ func (d *Dataplane) adopt(h handedFlow, fd int) bool {
 	f.raw = raw
 	m.take(&f.inMember)
 	d.start(f)
-	f.active.Store(time.Now().Add(-h.Quiet).UnixNano())
+	f.active.Store(moment() - int64(max(h.Quiet, 0)))
 	return true
 }
 

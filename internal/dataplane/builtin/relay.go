@@ -158,6 +158,6 @@ func isReset(err error) bool {
 
 func (p *pump) touch() {
 	if p.active != nil {
-		p.active.Store(time.Now().UnixNano())
+		p.active.Store(moment())
 	}
 }

@@ -12,6 +12,6 @@ const seldomEvery = time.Minute
 type seldom struct{ last atomic.Int64 }
 
 func (s *seldom) now() bool {
-	now, last := time.Now().UnixNano(), s.last.Load()
+	now, last := moment(), s.last.Load()
 	return (last == 0 || now-last >= int64(seldomEvery)) && s.last.CompareAndSwap(last, now)
 }

@@ -222,7 +222,7 @@ func (d *Dataplane) forward(u *datagrams, client netip.AddrPort, b []byte, out *
 		err := out.send(f, b)
 		switch {
 		case err == nil:
-			f.active.Store(time.Now().UnixNano())
+			f.active.Store(moment())
 			return
 		case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EMSGSIZE), scarce(err):
 			d.metrics.drop(f.front.id.Tenant, notSent)
@@ -268,7 +268,7 @@ func (d *Dataplane) begin(u *datagrams, client netip.AddrPort, front *frontend) 
 		return nil
 	}
 	f.front.metrics.accepted.Inc()
-	f.active.Store(time.Now().UnixNano())
+	f.active.Store(moment())
 	d.start(f)
 	return f
 }
