@@ -1,6 +1,6 @@
 // Command lint holds the tree to its import rules: what each folder may know
-// of; and go.mod to that of hack/kube: what both require has one version. It
-// prints each breach, and exits with 1. It runs in the root of the repository.
+// of; go.mod to that of hack/kube: what both require has one version; and what
+// decides to clocks that don't jump. It prints each breach, and exits with 1. It runs in the root of the repository.
 package main
 
 import (
@@ -100,7 +100,7 @@ func run(out io.Writer) error {
 	if broken > 0 {
 		errs = append(errs, fmt.Errorf("%d imports break a rule; the rules are in hack/lint/main.go", broken))
 	}
-	return errors.Join(append(errs, checkVersions(out))...)
+	return errors.Join(append(errs, checkVersions(out), checkClock(out, "."))...)
 }
 
 // breaches names each import of p that breaks a rule.
