@@ -47,6 +47,10 @@ func newBench(ctx context.Context, f *fleet.Fleet, o options) (*bench, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
 		Spec:       v1alpha1.AddressPoolSpec{Ranges: []string{f.Network.Wide().String()}, Share: v1alpha1.ShareNone},
 	}
+	if o.scale { // Hollow tenants have the other half.
+		first, _ := halves(f.Network.Wide())
+		pool.Spec.Ranges = []string{first.String()}
+	}
 	class := &v1alpha1.LoadBalancerClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
 		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: fleet.ProxyPool}, AddressPools: []string{"bench"}},

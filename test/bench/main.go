@@ -4,6 +4,9 @@
 // watch, so that figures of two machines, or of a busy one, can be compared.
 //
 //	fleet ─▶ burst, fill, one more, node ─▶ figures, each with its bound ─▶ table or JSON
+//
+// With -scale it fills the hub with tenants whose clusters are not there, up to what a fleet is to bear, and looks
+// at one more, at rest and at restarts.
 package main
 
 import (
@@ -31,6 +34,10 @@ type options struct {
 	burst   int
 	inPlace int
 	singles int
+	scale   bool
+	// tenants without clusters, and their LoadBalancers together.
+	tenants, loadBalancers int
+	rest                   time.Duration
 }
 
 func main() {
@@ -44,6 +51,10 @@ func main() {
 	flag.IntVar(&o.burst, "burst", 300, "Services created in one burst")
 	flag.IntVar(&o.inPlace, "in-place", 1000, "Services in place when one more is created")
 	flag.IntVar(&o.singles, "singles", 50, "how often one more is created")
+	flag.BoolVar(&o.scale, "scale", false, "measure a fleet of many tenants, instead of one of one tenant")
+	flag.IntVar(&o.tenants, "tenants", 50, "hollow tenants, with -scale; at most 100")
+	flag.IntVar(&o.loadBalancers, "load-balancers", 10000, "LoadBalancers of all hollow tenants together, with -scale")
+	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long a fleet at rest is watched, with -scale")
 	flag.Parse()
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -54,6 +65,12 @@ func main() {
 func run(ctx context.Context, o options) (err error) {
 	if o.output != "table" && o.output != "json" {
 		return fmt.Errorf("-o %q: must be table or json", o.output)
+	}
+	if o.tenants < 1 || o.tenants > 100 || o.loadBalancers < o.tenants {
+		return fmt.Errorf("-tenants %d, -load-balancers %d: must be 1 to 100, and one or more for each", o.tenants, o.loadBalancers)
+	}
+	if o.scale {
+		o.parts = "scale"
 	}
 	dir, err := os.MkdirTemp("", "fairlead-bench-")
 	if err != nil {
@@ -94,6 +111,7 @@ func run(ctx context.Context, o options) (err error) {
 		{"single,node", fmt.Sprintf("filling up to %d Services", o.inPlace), b.fill},
 		{"single", fmt.Sprintf("one Service more, %d times, each beside an echo", o.singles), b.measureSingles},
 		{"node", "a node's change", b.measureNode},
+		{"scale", fmt.Sprintf("%d hollow tenants with %d LoadBalancers", o.tenants, o.loadBalancers), b.measureScale},
 	} {
 		if !slices.ContainsFunc(strings.Split(part.of, ","), func(of string) bool { return slices.Contains(strings.Split(o.parts, ","), of) }) {
 			continue
