@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // proxies are those that may have connections to the group's targets, sorted by name: those of the pools of all classes
 // whose LoadBalancers send to it, and, for connections that outlive their LoadBalancer, those of the pools of all
-// addresses that the namespace still holds, and those that say so.
+// addresses that the namespace still holds, and those that say so. Whoever says that the hub has changed is asked, too.
 func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.Proxy, error) {
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(g.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -107,7 +107,8 @@ func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*p
 	}
 	return slices.DeleteFunc(r.Fleet.All(), func(p *proof.Proxy) bool {
 		_, asked := pools[p.Pool]
-		return !asked && !reportsDraining(p, g)
+		frozen := drains(g) && p.HubChanged != "" // It serves on what this hub may not know.
+		return !asked && !frozen && !reportsDraining(p, g)
 	}), nil
 }
 
