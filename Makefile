@@ -32,8 +32,8 @@ check: ## Formatting, vet, staticcheck, import rules, generated code up to date
 generate: ## Deep copies and CRDs from api/
 	go run ./hack/crdgen
 
-bench: build kube ## The figures, each beside a plain echo on the same servers
-	go run ./test/bench $(ARGS)
+bench: build kube ## The figures, each beside a plain echo on the same servers: of one tenant, then of fifty with 10,000 LoadBalancers
+	go run ./test/bench $(ARGS); one=$$?; go run ./test/bench -scale $(ARGS) && exit $$one
 
 bench-dataplane: ## As root, with nft and haproxy: the data planes beside none, rules by hand and HAProxy; a quarter of an hour, ARGS=-quick two minutes
 	@hack/deps.sh nft haproxy

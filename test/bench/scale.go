@@ -64,7 +64,10 @@ func (b *bench) measureScale(ctx context.Context) error {
 	if err := b.measureRest(ctx); err != nil {
 		return err
 	}
-	return b.measureRestarts(ctx, h)
+	if err := b.measureRestarts(ctx, h); err != nil {
+		return err
+	}
+	return b.measureManyNodes(ctx)
 }
 
 // ours are the processes of the product, by name.
