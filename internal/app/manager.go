@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -73,10 +74,16 @@ func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) err
 	if err != nil {
 		return err
 	}
-	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, New: func(ctx context.Context) (*life, error) {
-		return newManager(ctx, cfg, o, lead.Options{Lock: lock, Read: read, RenewDeadline: o.LeaderElection.RenewDeadline, Now: time.Now})
+	hub, err := newReach(cfg, o.Logger)
+	if err != nil {
+		return err
+	}
+	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, Waits: hub.Why, New: func(ctx context.Context) (*life, error) {
+		return hub.until(ctx, func() (*life, error) {
+			return newManager(ctx, cfg, o, lead.Options{Lock: lock, Read: read, RenewDeadline: o.LeaderElection.RenewDeadline, Now: time.Now})
+		})
 	}}
-	if err := all.run(ctx); err != nil {
+	if err := all.run(ctx); err != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil

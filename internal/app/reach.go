@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// reachEvery is the pause between two looks for a hub that is away, reachWithin how long it may take to answer one.
+	reachEvery  = time.Second
+	reachWithin = 5 * time.Second
+)
+
+// reach makes what needs a hub once there is one: a process that starts while its hub is away waits, and ends with no error.
+type reach struct {
+	host string
+	// ask is nil once the hub answers, whatever it says.
+	ask func(context.Context) error
+	log *slog.Logger
+	why atomic.Pointer[string]
+}
+
+func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
+	c, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &reach{host: cfg.Host, log: log, ask: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, reachWithin)
+		defer cancel()
+		return away(c.RESTClient().Get().AbsPath("/version").Do(ctx).Error())
+	}}, nil
+}
+
+// away leaves of an error what may pass by itself: nobody answers, or one who can't yet. A certificate that is not the
+// hub's is no such thing.
+func away(err error) error {
+	var wrong *tls.CertificateVerificationError
+	var answer apierrors.APIStatus
+	if errors.As(err, &wrong) || errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError {
+		return nil
+	}
+	return err
+}
+
+// Why says what is waited for; empty: nothing.
+func (r *reach) Why() string {
+	if why := r.why.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// until calls make once the hub answers, and again where make failed and the hub is away again.
+func (r *reach) until(ctx context.Context, make func() (*life, error)) (*life, error) {
+	for {
+		if err := r.await(ctx); err != nil {
+			return nil, err
+		}
+		l, err := make()
+		if err == nil || r.ask(ctx) == nil {
+			return l, err
+		}
+	}
+}
+
+// await fails when ctx ends only.
+func (r *reach) await(ctx context.Context) error {
+	for {
+		err := r.ask(ctx)
+		if err == nil {
+			r.why.Store(nil)
+			return nil
+		}
+		if r.Why() == "" {
+			r.log.Warn("waiting for the hub", "hub", r.host, "err", err)
+		}
+		why := fmt.Sprintf("waiting for the hub %s: %v", r.host, err)
+		r.why.Store(&why)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the hub %s: %w", r.host, ctx.Err())
+		case <-time.After(reachEvery):
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+func TestAHubThatIsAwayIsWaitedFor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := newReach(&rest.Config{Host: "http://" + address}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, done := 0, make(chan error, 1)
+	go func() {
+		_, err := r.until(t.Context(), func() (*life, error) {
+			made++
+			return &life{}, nil
+		})
+		done <- err
+	}()
+	for r.Why() == "" {
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if made != 0 || !strings.Contains(r.Why(), address) {
+		t.Errorf("made %d times while nobody answered; it says %q", made, r.Why())
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.NotFoundHandler()}}
+	s.Start()
+	defer s.Close()
+	if err := <-done; err != nil || made != 1 || r.Why() != "" {
+		t.Errorf("made %d times, error %v, says %q", made, err, r.Why())
+	}
+}
+
+// What fails while the hub is there is an error; what fails because it went is tried again.
+func TestWhatFailsForLackOfAHubIsTriedAgain(t *testing.T) {
+	broken, there, made := errors.New("broken"), true, 0
+	r := &reach{log: slog.New(slog.DiscardHandler), ask: func(context.Context) error {
+		if !there {
+			there = true
+			return errors.New("away")
+		}
+		return nil
+	}}
+	_, err := r.until(t.Context(), func() (*life, error) {
+		made++
+		there = made > 1
+		return nil, broken
+	})
+	if !errors.Is(err, broken) || made != 2 {
+		t.Errorf("made %d times: %v", made, err)
+	}
+}
+
+func TestAHubThatAnswersWithAnErrorIsThere(t *testing.T) {
+	for code, wait := range map[int]bool{http.StatusUnauthorized: false, http.StatusForbidden: false, http.StatusNotFound: false, http.StatusServiceUnavailable: true} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		r, err := newReach(&rest.Config{Host: s.URL}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.ask(t.Context()); (err != nil) != wait {
+			t.Errorf("%d: %v", code, err)
+		}
+		s.Close()
+	}
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	r, err := newReach(&rest.Config{Host: s.URL}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ask(t.Context()); err != nil {
+		t.Errorf("one with a certificate that nobody signed is waited for: %v", err)
+	}
+}
