@@ -20,6 +20,9 @@ TargetGroups; addresses, conditions and events come back to the Services.
 A Service is served if its spec.loadBalancerClass is PREFIX/CLASS, where CLASS is a LoadBalancerClass of the hub, or if it
 has none, unless --default=false. The annotation fairlead.dev/class chooses a class too.
 
+A Tenant is its first cluster's: an agent of another one writes nothing, is not ready, and says why in its log and by an
+event. A Service that is missing, though nobody was seen to delete it, keeps its address for a day.
+
 Of several agents of one cluster one should work: give each --leader-elect. What is served needs no agent.`,
 		Args: cobra.NoArgs,
 		RunE: process(log, func(ctx context.Context, logger *slog.Logger) error {
@@ -43,5 +46,6 @@ Of several agents of one cluster one should work: give each --leader-elect. What
 	if err := c.MarkFlagRequired("hub-kubeconfig"); err != nil {
 		panic(err) // no such flag
 	}
+	c.AddCommand(newAgentLeaveCommand(log))
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -127,4 +128,27 @@ func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface
 	}
 	o.Logger.Info("agent starts", "hubNamespace", o.HubNamespace, "tenant", o.Tenant, "classPrefix", o.Filter.ClassPrefix, "unclassed", o.Filter.Unclassed)
 	return newLife(mgr, registry)
+}
+
+// AgentLeave takes what the agent wrote out of the Services of a cluster whose Tenant is gone for good. Of o it reads how
+// the tenant's cluster is reached, the Filter and the Logger.
+func AgentLeave(ctx context.Context, o AgentOptions) error {
+	cfg, err := LoadConfig(o.Kubeconfig, o.Context, "agent")
+	if err != nil {
+		return err
+	}
+	scheme, err := Scheme()
+	if err != nil {
+		return err
+	}
+	tenant, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("making the cluster's client: %w", err)
+	}
+	left, err := agent.Leave(ctx, tenant, o.Filter, o.Logger)
+	o.Logger.Info("the agent's word is taken out of Services", "services", left)
+	if err != nil {
+		return fmt.Errorf("not all Services are let go, run it again: %w", err)
+	}
+	return nil
 }

@@ -64,9 +64,12 @@ func Decide(f Filter, s *v1.Service, l *clusterv1.LoadBalancer) Action {
 // which we share with other controllers of Services.
 func Marked(s *v1.Service) bool { return s.Annotations[v1alpha1.AnnotationLoadBalancer] != "" }
 
+// Finalized tells whether the finalizer is there, which may be another controller's.
+func Finalized(s *v1.Service) bool { return slices.Contains(s.Finalizers, Finalizer) }
+
 // Holds tells whether mark and finalizer are there.
 func Holds(s *v1.Service) bool {
-	return slices.Contains(s.Finalizers, Finalizer) && s.Annotations[v1alpha1.AnnotationLoadBalancer] == Name(Key(s))
+	return Finalized(s) && s.Annotations[v1alpha1.AnnotationLoadBalancer] == Name(Key(s))
 }
 
 // MadeFrom tells whether l was made from a Service of this namespace and name.
