@@ -24,6 +24,8 @@ var inProcess = []scenario{
 	{name: "ReturnedProxy", run: returnedProxy},
 	{name: "FencedProxy", run: fencedProxy},
 	{name: "SameName", run: sameName},
+	{name: "TenantRestored", run: tenantRestored},
+	{name: "SecondCluster", run: secondCluster},
 	{name: "TenantDeleted", run: tenantDeleted},
 }
 
