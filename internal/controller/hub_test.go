@@ -91,6 +91,7 @@ func TestScenarios(t *testing.T) {
 		"targets":    targets,
 		"overlap":    overlap,
 		"quarantine": quarantine,
+		"epochs":     epochs,
 		"frozen":     frozen,
 		"adopted":    adopted,
 		"disputed":   disputed,

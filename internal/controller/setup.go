@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/address"
 	"fairlead.dev/fairlead/internal/controller/adoption"
+	"fairlead.dev/fairlead/internal/controller/epoch"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/lead"
@@ -101,6 +103,9 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	})
 	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: poolEvents{recorder}}
 	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
+	w.epochs = epoch.New(epoch.Options{
+		Logger: o.Logger.With("controller", "epoch"), Client: w.client, Fleet: w.fleet, Events: tenantEvents{recorder}, Now: time.Now,
+	})
 	w.groups = &targetgroup.Reconciler{Client: w.client, Fleet: w.fleet, Versions: w.versions, Queue: &kit.Queue{}, Now: time.Now}
 	w.fleet.Subscribe(w.pools.FleetChanged)
 	w.fleet.Subscribe(w.groups.FleetChanged)
@@ -109,7 +114,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 		return err
 	}
 	for name, add := range map[string]func() error{
-		Tenants: w.addTenants, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups,
+		Tenants: func() error { return errors.Join(w.addTenants(), w.addEpochs()) }, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups,
 	} {
 		if !slices.Contains(o.Controllers, name) {
 			continue
@@ -135,6 +140,7 @@ type wiring struct {
 	addresses     *address.Reconciler
 	loadBalancers *loadbalancer.Reconciler
 	adoption      *adoption.Reconciler
+	epochs        *epoch.Reconciler
 	pools         *pool.Reconciler
 	tenants       *tenant.Reconciler
 	groups        *targetgroup.Reconciler
@@ -225,4 +231,13 @@ func (e proxyEvents) Event(p *v1alpha1.Proxy, kind, reason, message string) {
 	p = p.DeepCopy()
 	p.ResourceVersion = ""
 	e.Eventf(p, nil, kind, reason, "Adopt", "%s", message)
+}
+
+type tenantEvents struct{ events.EventRecorder }
+
+// Event writes one.
+func (e tenantEvents) Event(t *v1alpha1.Tenant, kind, reason, message string) {
+	t = t.DeepCopy()
+	t.ResourceVersion = ""
+	e.Eventf(t, nil, kind, reason, "Wait", "%s", message)
 }

@@ -267,6 +267,21 @@ func (w *wiring) addPools() error {
 	return c.Watch(barrier{w.pools.Queue, w.complete, nil})
 }
 
+// tenantsOf names the Tenants of a namespace that an object tells.
+func (w *wiring) tenantsOf(namespace func(client.Object) string) func(context.Context, client.Object) []reconcile.Request {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		list := &v1alpha1.TenantList{}
+		if err := w.client.List(ctx, list, client.MatchingFields{kit.TenantByNamespace: namespace(o)}); err != nil {
+			w.Logger.Error("tenants can't be listed", "namespace", namespace(o), "err", err)
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			out = append(out, key("", list.Items[i].Name))
+		}
+		return out
+	}
+}
+
 func (w *wiring) addTenants() error {
 	c, err := w.new(Tenants, w.tenants, 4)
 	if err != nil {
@@ -278,20 +293,7 @@ func (w *wiring) addTenants() error {
 		}
 		return nil
 	}
-	byNamespace := func(namespace func(client.Object) string) func(context.Context, client.Object) []reconcile.Request {
-		return func(ctx context.Context, o client.Object) []reconcile.Request {
-			list := &v1alpha1.TenantList{}
-			if err := w.client.List(ctx, list, client.MatchingFields{kit.TenantByNamespace: namespace(o)}); err != nil {
-				w.Logger.Error("tenants can't be listed", "namespace", namespace(o), "err", err)
-			}
-			var out []reconcile.Request
-			for i := range list.Items {
-				out = append(out, key("", list.Items[i].Name))
-			}
-			return out
-		}
-	}
-	inside := byNamespace(func(o client.Object) string { return o.GetNamespace() })
+	inside := w.tenantsOf(func(o client.Object) string { return o.GetNamespace() })
 	later := func(ctx context.Context, o client.Object) []reconcile.Request {
 		for _, r := range inside(ctx, o) {
 			w.tenants.Queue.AddAfter("", r.Name, tenant.Pause)
@@ -300,7 +302,7 @@ func (w *wiring) addTenants() error {
 	}
 	if err := w.watches(c,
 		watch{of: &v1alpha1.Tenant{}},
-		watch{namespaces(), byNamespace(func(o client.Object) string { return o.GetName() }), content},
+		watch{namespaces(), w.tenantsOf(func(o client.Object) string { return o.GetName() }), content},
 		watch{&coordinationv1.Lease{}, inside, predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == v1alpha1.AgentLease })},
 		watch{&v1alpha1.TargetGroup{}, later, content},
 		watch{&clusterv1.LoadBalancer{}, later, presence},

@@ -1,0 +1,239 @@
+package epoch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/proof"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// Wait is how long a Tenant's agent is waited for after the hub changed.
+	Wait = 24 * time.Hour
+	// silence is how long an agent may go without a renewal: it renews every minute.
+	silence = 150 * time.Second
+	// lookAgain is how often a Tenant that is waited for is looked at, whatever clocks do.
+	lookAgain = time.Hour
+)
+
+// Options of a Reconciler.
+type Options struct {
+	Logger *slog.Logger
+	// Client reads the cache and writes.
+	Client client.Client
+	Fleet  *fleet.Fleet
+	// Events tells people about Tenants.
+	Events Recorder
+	Now    func() time.Time
+}
+
+// Recorder writes one event about a Tenant.
+type Recorder interface {
+	Event(t *v1alpha1.Tenant, kind, reason, message string)
+}
+
+// Reconciler reconciles the epochs of Tenants.
+type Reconciler struct {
+	Options
+	Queue *kit.Queue
+
+	mu     sync.Mutex
+	agents map[types.UID]sighting // by the Tenant's UID
+}
+
+// sighting is when a renewal of an agent's Lease was first seen.
+type sighting struct {
+	renewal string
+	seen    time.Time
+}
+
+// New returns a reconciler that hears of changes in the fleet.
+func New(o Options) *Reconciler {
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sighting{}}
+	o.Fleet.Subscribe(func(fleet.Change) { r.fleetChanged(context.Background()) })
+	return r
+}
+
+// fleetChanged looks at all Tenants that are behind the hub's epoch.
+func (r *Reconciler) fleetChanged(ctx context.Context) {
+	changed := false
+	for _, p := range r.Fleet.All() {
+		changed = changed || p.HubChanged != "" && !p.Out
+	}
+	if !changed {
+		return
+	}
+	for _, name := range r.Behind(ctx) {
+		r.Queue.Add("", name)
+	}
+}
+
+// Behind names the Tenants that are to be told the present epoch.
+func (r *Reconciler) Behind(ctx context.Context) []string {
+	tenants, present, err := r.present(ctx)
+	if err != nil {
+		r.Logger.Error("tenants can't be listed", "err", err)
+		return nil
+	}
+	var out []string
+	for i := range tenants {
+		if tenants[i].Status.HubEpoch < present {
+			out = append(out, tenants[i].Name)
+		}
+	}
+	return out
+}
+
+func (r *Reconciler) present(ctx context.Context) ([]v1alpha1.Tenant, int64, error) {
+	list := &v1alpha1.TenantList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, 0, fmt.Errorf("listing tenants: %w", err)
+	}
+	var told []int64
+	for i := range list.Items {
+		told = append(told, list.Items[i].Status.HubEpoch)
+	}
+	return list.Items, proof.PresentEpoch(told, r.Fleet.All()), nil
+}
+
+// Reconcile brings one Tenant's epochs as far as they can come.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	t := &v1alpha1.Tenant{}
+	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	_, present, err := r.present(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	agent, err := r.agent(ctx, t)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	next := t.DeepCopy()
+	next.Status.HubEpoch = present
+	next.Status.AgentEpoch = proof.AgentEpoch(t.Status.AgentEpoch, present, agent.epoch)
+	again := time.Duration(0)
+	if waits := next.Status.AgentEpoch < present; waits && t.DeletionTimestamp == nil {
+		if again, err = r.wait(ctx, t, agent, next); err != nil {
+			return reconcile.Result{}, err
+		}
+	} else if t.Annotations[v1alpha1.AnnotationHeldUntil] != "" {
+		if err := r.hold(ctx, t, ""); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	// Only what differs of these two is written: the rest of the status is another's.
+	old := next.DeepCopy()
+	old.Status.HubEpoch, old.Status.AgentEpoch = t.Status.HubEpoch, t.Status.AgentEpoch
+	wrote, err := kit.PatchStatus(ctx, r.Client, old, next)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("epochs of Tenant %s: %w", t.Name, err)
+	}
+	if wrote {
+		r.Logger.Info("epochs of a tenant", "tenant", t.Name, "hub", present, "agent", next.Status.AgentEpoch)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// wait gives the agent its time, and sets next's epoch when that is over.
+func (r *Reconciler) wait(ctx context.Context, t *v1alpha1.Tenant, a agent, next *v1alpha1.Tenant) (again time.Duration, err error) {
+	until, parseErr := time.Parse(time.RFC3339, t.Annotations[v1alpha1.AnnotationHeldUntil])
+	switch left := until.Sub(r.Now()); {
+	case parseErr != nil:
+		return lookAgain, r.hold(ctx, t, r.Now().Add(Wait).UTC().Format(time.RFC3339))
+	case left > 0:
+		return min(lookAgain, max(left, time.Second)), nil
+	case !a.silent && a.since < silence:
+		return silence - a.since, nil // this manager hasn't looked for long enough
+	case !a.silent && a.knows:
+		return lookAgain, r.hold(ctx, t, r.Now().Add(Wait).UTC().Format(time.RFC3339)) // it is at work
+	}
+	next.Status.AgentEpoch = next.Status.HubEpoch
+	r.Logger.Warn("a tenant's agent is waited for no longer", "tenant", t.Name, "epoch", next.Status.HubEpoch)
+	if r.Events != nil {
+		r.Events.Event(t, "Warning", v1alpha1.ReasonAgentSilent,
+			"Its agent has not written its objects again since the hub changed. It is waited for no longer: from now on is served what the hub holds. See to the agent.")
+	}
+	return 0, nil
+}
+
+// hold writes until when the agent is waited for; empty: it isn't.
+func (r *Reconciler) hold(ctx context.Context, t *v1alpha1.Tenant, until string) error {
+	next := t.DeepCopy()
+	if next.Annotations == nil {
+		next.Annotations = map[string]string{}
+	}
+	if next.Annotations[v1alpha1.AnnotationHeldUntil] = until; until == "" {
+		delete(next.Annotations, v1alpha1.AnnotationHeldUntil)
+	}
+	if err := r.Client.Patch(ctx, next, client.MergeFrom(t), client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("annotating Tenant %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// agent is what a Tenant's agent says by its Lease.
+type agent struct {
+	epoch int64
+	// knows says that it notes epochs at all.
+	knows bool
+	// silent: it never came, or renews no longer; since is for how long its last renewal is known here.
+	silent bool
+	since  time.Duration
+}
+
+func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant) (agent, error) {
+	l := &coordinationv1.Lease{}
+	switch err := r.Client.Get(ctx, types.NamespacedName{Namespace: t.NamespaceName(), Name: v1alpha1.AgentLease}, l); {
+	case apierrors.IsNotFound(err):
+		return agent{silent: true}, nil
+	case err != nil:
+		return agent{}, fmt.Errorf("reading the agent's lease of Tenant %s: %w", t.Name, err)
+	}
+	if uid := l.Annotations[v1alpha1.AnnotationClusterUID]; t.Status.ClusterUID != "" && uid != t.Status.ClusterUID {
+		return agent{silent: true}, nil // another cluster's
+	}
+	a := agent{}
+	if s := l.Annotations[v1alpha1.AnnotationEpoch]; s != "" {
+		epoch, err := strconv.ParseInt(s, 10, 64)
+		if err == nil {
+			a.epoch, a.knows = epoch, true
+		} else {
+			r.Logger.Warn("an agent's lease names no readable epoch", "tenant", t.Name, "err", err)
+		}
+	}
+	renewal := ""
+	if l.Spec.RenewTime != nil {
+		renewal = l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.agents[t.UID]
+	if !ok || s.renewal != renewal {
+		s = sighting{renewal, r.Now()}
+		r.agents[t.UID] = s
+	}
+	a.since = r.Now().Sub(s.seen)
+	a.silent = a.since >= silence
+	return a, nil
+}
+
+// Forget drops what is remembered of a Tenant that is gone.
+func (r *Reconciler) Forget(t *v1alpha1.Tenant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.agents, t.UID)
+}
