@@ -139,6 +139,8 @@ func TestTheHostItselfReachesItsServices(t *testing.T) {
 			t.Errorf("the host to %s: %v", to, err)
 		} else if err := s.echo(); err != nil {
 			t.Errorf("the host to %s: %v", to, err)
+		} else if of := netip.MustParseAddrPort(to).Addr().String(); s.seen == of {
+			t.Errorf("the member sees %s, which members can't answer: another proxy may have it too", of)
 		}
 		if _, err := w.dial(w.host, "", strings.Replace(to, ":80", ":81", 1)); to == vip && !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("the host to another port of %s: %v, want it refused", to, err)
