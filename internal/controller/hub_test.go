@@ -93,6 +93,7 @@ func TestScenarios(t *testing.T) {
 		"quarantine": quarantine,
 		"epochs":     epochs,
 		"frozen":     frozen,
+		"takenalong": takenAlong,
 		"adopted":    adopted,
 		"disputed":   disputed,
 		"restoring":  restoring,

@@ -158,7 +158,8 @@ func (l *Ledger) count(e Entry, sign int) {
 		isServed, hasPorts := l.served(h.Ref)
 		u.LoadBalancers += isServed - wasServed
 		u.Ports += hasPorts - hadPorts
-		if !seen[h.Namespace] {
+		// What moved is held here for another hub, not for the namespace.
+		if !seen[h.Namespace] && e.Phase != Moved {
 			seen[h.Namespace] = true
 			u.Addresses += sign
 			if u.PerPool[e.Pool] += sign; u.PerPool[e.Pool] == 0 {
@@ -169,9 +170,9 @@ func (l *Ledger) count(e Entry, sign int) {
 			}
 		}
 	}
-	for namespace := range seen {
-		if l.usage[namespace].Addresses == 0 {
-			delete(l.usage, namespace)
+	for _, h := range e.Holders {
+		if u := l.usage[h.Namespace]; u != nil && u.Addresses == 0 {
+			delete(l.usage, h.Namespace)
 		}
 	}
 }

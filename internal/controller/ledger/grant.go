@@ -134,6 +134,37 @@ func (k *Keeper) Release(ctx context.Context, ref ipam.Ref) error {
 	return nil
 }
 
+// Move makes the Addresses that a LoadBalancer holds alone Moved: it takes them along to another hub, and nobody gets them
+// here before a person deletes them. It names them. When it returns nil, that is written.
+func (k *Keeper) Move(ctx context.Context, ref ipam.Ref) (moved []string, err error) {
+	for range attempts {
+		k.mu.Lock()
+		open := k.owed(ref)
+		moved = nil
+		for _, e := range k.ledger.HeldBy(ref) {
+			switch {
+			case e.Phase == ipam.Granted && len(e.Holders) == 1:
+				e.Phase = ipam.Moved
+				k.put(e)
+				k.owe(e.Name, ref)
+				open = append(open, e.Name)
+			case e.Phase == ipam.Moved:
+				moved = append(moved, e.Name)
+			}
+		}
+		k.unlock()
+		if len(open) == 0 {
+			return moved, nil
+		}
+		for _, name := range open {
+			if _, err := k.write(ctx, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, fmt.Errorf("moving the addresses of %s: %w", ref, errBusy)
+}
+
 // GiveUp takes a LoadBalancer off an Address: Releasing if nobody else holds it.
 func (k *Keeper) GiveUp(ctx context.Context, name string, ref ipam.Ref) error {
 	for range attempts {

@@ -32,6 +32,9 @@ const (
 	anew = 10 * time.Second
 )
 
+// annotationMoves marks what clusterctl deletes because it is in another hub now.
+const annotationMoves = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
 // Options of a Reconciler.
 type Options struct {
 	Logger *slog.Logger
@@ -153,6 +156,15 @@ func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) err
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	r.pending.forget(ref)
 	r.Metrics.forget(ref)
+	if _, moves := l.Annotations[annotationMoves]; moves {
+		moved, err := r.Keeper.Move(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if len(moved) > 0 {
+			r.Logger.Info("moved to another hub", "loadbalancer", ref.String(), "addresses", strings.Join(moved, ","))
+		}
+	}
 	if err := r.Keeper.Release(ctx, ref); err != nil {
 		return err
 	}
