@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -44,6 +45,14 @@ func (p *Proxy) confirm(ctx context.Context) {
 		}
 		failures++
 	}
+}
+
+// answerOf is what reads of a hub's UID and of the own Proxy say, the latter with its error: there is one, or there is none.
+func answerOf(uid string, px *v1alpha1.Proxy, err error) Answer {
+	if err != nil {
+		px = nil
+	}
+	return Answer{HubUID: uid, Proxy: px}
 }
 
 // ask reads live who a hub is.

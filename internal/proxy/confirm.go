@@ -129,6 +129,17 @@ func (in *Inbox) Sure() bool {
 	return in.answered == in.asked
 }
 
+// Same says that a hub that was just read is the one that is remembered, and may be written to; if it isn't, that is a doubt.
+func (in *Inbox) Same(a Answer) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.present().changed(a) == nil {
+		return true
+	}
+	in.doubt()
+	return false
+}
+
 // Question is a doubt.
 type Question struct {
 	asked, era int

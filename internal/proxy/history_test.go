@@ -6,6 +6,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestAnotherHistoryHasTheSameGenerations: what a restored hub has under a UID and generation that were served may be
@@ -51,5 +52,29 @@ func TestAnEpochIsSaidWithWhatIsSaidOfTheHub(t *testing.T) {
 	r.era = 1
 	if n := r.epoch(); n != 4 {
 		t.Errorf("epoch %d is said of another era", n)
+	}
+}
+
+// TestNobodyRegistersInAHubThatHeDoesNotKnow: it may have become another since it was confirmed, and a proxy that wrote
+// there would know that one from then on.
+func TestNobodyRegistersInAHubThatHeDoesNotKnow(t *testing.T) {
+	px := func(uid types.UID, seq int64) *v1alpha1.Proxy {
+		return &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: v1alpha1.ProxyStatus{Seq: seq}}
+	}
+	for name, c := range map[string]struct {
+		answer Answer
+		same   bool
+	}{
+		"the same":            {Answer{"h", px("p", 5)}, true},
+		"another hub":         {Answer{"other", px("p", 5)}, false},
+		"it has lost the own": {Answer{"h", nil}, false},
+		"it has another":      {Answer{"h", px("q", 5)}, false},
+		"it is older":         {Answer{"h", px("p", 4)}, false},
+	} {
+		in := newInbox(func(Resource, string) {})
+		in.memory = Memory{HubUID: "h", ProxyUID: "p", Seq: 5}
+		if in.Same(c.answer) != c.same || in.Sure() != c.same {
+			t.Errorf("%s: sure %v", name, in.Sure())
+		}
 	}
 }

@@ -92,6 +92,10 @@ func (r *reporter) register(ctx context.Context) error {
 		return fmt.Errorf("reading the hub's UID: %w", err)
 	}
 	px, err := r.o.Hub.GetProxy(ctx, r.o.Name)
+	// The hub was confirmed, and may have become another since. Later, the watch of the own Proxy says what others do to it.
+	if first := r.status.object == nil; first && (err == nil || apierrors.IsNotFound(err)) && !r.inbox.Same(answerOf(uid, px, err)) {
+		return fmt.Errorf("registering proxy %s: %w", r.o.Name, errUnsure)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		px, err = r.o.Hub.CreateProxy(ctx, &v1alpha1.Proxy{
