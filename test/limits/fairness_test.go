@@ -59,12 +59,12 @@ func TestTenants(t *testing.T) {
 	s.tooLarge()
 	s.measure() // warm
 	_, alone := s.measure()
-	s.beside("many writes", alone, 100, 150, s.smallWrite)
+	s.beside("many writes", alone, 200, 150, s.smallWrite)
 	s.control()
 	if err := rbac.InstallHub(t.Context(), h.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	s.beside("huge objects", alone, 300, 30, s.hugeWrite) // each costs the API server much of a second
+	s.beside("huge objects", alone, 500, 30, s.hugeWrite) // each costs the API server much of a second
 }
 
 // beside measures beside a flood: a change of another tenant takes at most so many times what it takes alone.
