@@ -92,6 +92,7 @@ func TestScenarios(t *testing.T) {
 		"overlap":    overlap,
 		"quarantine": quarantine,
 		"epochs":     epochs,
+		"machines":   machines,
 		"frozen":     frozen,
 		"takenalong": takenAlong,
 		"adopted":    adopted,

@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/lead"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
+	"fairlead.dev/fairlead/internal/controller/machine"
 	"fairlead.dev/fairlead/internal/controller/pool"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/controller/tenant"
@@ -101,6 +102,9 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	w.adoption = adoption.New(adoption.Options{
 		Logger: o.Logger.With("controller", "adoption"), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Events: proxyEvents{recorder},
 	})
+	w.machines = machine.New(machine.Options{
+		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet, Events: proxyEvents{recorder},
+	})
 	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: poolEvents{recorder}}
 	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
 	w.epochs = epoch.New(epoch.Options{
@@ -140,6 +144,7 @@ type wiring struct {
 	addresses     *address.Reconciler
 	loadBalancers *loadbalancer.Reconciler
 	adoption      *adoption.Reconciler
+	machines      *machine.Reconciler
 	epochs        *epoch.Reconciler
 	pools         *pool.Reconciler
 	tenants       *tenant.Reconciler
@@ -230,7 +235,7 @@ type proxyEvents struct{ events.EventRecorder }
 func (e proxyEvents) Event(p *v1alpha1.Proxy, kind, reason, message string) {
 	p = p.DeepCopy()
 	p.ResourceVersion = ""
-	e.Eventf(p, nil, kind, reason, "Adopt", "%s", message)
+	e.Eventf(p, nil, kind, reason, "Fence", "%s", message)
 }
 
 type tenantEvents struct{ events.EventRecorder }

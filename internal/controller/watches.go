@@ -168,6 +168,16 @@ func (w *wiring) addLoadBalancers() error {
 	if err := w.watches(adopted, watch{&v1alpha1.Address{}, look, content}, watch{&v1alpha1.AddressPool{}, look, content}); err != nil {
 		return err
 	}
+	machines, err := w.new("machine", w.machines, 1)
+	if err != nil {
+		return err
+	}
+	if err := w.watches(machines, watch{of: &v1alpha1.Proxy{}, when: content}); err != nil {
+		return err
+	}
+	if err := machines.Watch(barrier{w.machines.Queue, w.complete, nil}); err != nil {
+		return err
+	}
 	return adopted.Watch(barrier{w.adoption.Queue, w.complete, func(context.Context) error { w.adoption.Look(); return nil }})
 }
 

@@ -19,6 +19,8 @@ type Proxy struct {
 	Renewed bool
 	// Out: fenced, or Left. It cannot serve.
 	Out bool
+	// OnMachine: it names the Machine that it runs on.
+	OnMachine bool
 	// Reported: its first full apply is done, and the process that said so renews the Lease.
 	Reported bool
 	// Passing: it isn't Reported because another process renews the Lease than the one that reported. One of them is

@@ -125,7 +125,7 @@ func (r *Reconciler) fence(ctx context.Context, name string, addresses []string)
 	}
 	r.Logger.Warn("a proxy is fenced: it is stale", "proxy", name, "addresses", strings.Join(addresses, ","))
 	if r.Events != nil {
-		r.Events.Event(p, "Warning", "Fenced", reason)
+		r.Events.Event(p, "Warning", kit.EventFenced, reason)
 	}
 	return nil
 }

@@ -156,9 +156,9 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 		Reported: p.Status.Boot != "" && p.Status.Phase == v1alpha1.ProxyServing,
 		Settled:  err == nil && f.reached >= written,
 		Held:     p.Status.Held,
-		Epoch:    p.Status.Epoch,
-		Through:  proof.ParseThrough(p.Status.Through),
-		Reports:  map[string]*v1alpha1.ProxyReport{},
+		Epoch:    p.Status.Epoch, OnMachine: p.Spec.MachineRef != nil,
+		Through: proof.ParseThrough(p.Status.Through),
+		Reports: map[string]*v1alpha1.ProxyReport{},
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHubChanged); c != nil && c.Status == metav1.ConditionTrue {
 		v.HubChanged = c.Reason

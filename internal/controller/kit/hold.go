@@ -51,6 +51,9 @@ func SayHeld(conditions *[]metav1.Condition, generation int64, message string) {
 	})
 }
 
+// EventFenced is the reason of the event about a proxy that was fenced.
+const EventFenced = "Fenced"
+
 // Fence says that a proxy can't serve, unless somebody has said so already; it returns whether it wrote.
 func Fence(ctx context.Context, c client.Client, p *v1alpha1.Proxy, f v1alpha1.Fence) (bool, error) {
 	if p.Spec.Fenced != nil {
