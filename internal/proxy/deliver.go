@@ -26,6 +26,7 @@ type task struct {
 	want      *content
 	have      *report
 	news      difference
+	era       int
 	// Results.
 	object *v1alpha1.ProxyReport
 	absent bool
@@ -64,7 +65,7 @@ func (r *reporter) deliver(ctx context.Context, tasks []*task, reached bool) err
 	s := &r.reports
 	waiting := map[*task]struct{}{}
 	for _, t := range tasks {
-		s.flying[t.namespace] = t
+		s.flying[t.namespace], t.era = t, r.era
 		gate := s.gates[0]
 		if h := s.held[t.namespace]; h != nil {
 			gate, h.next = s.gates[1], time.Time{}
@@ -179,6 +180,10 @@ func (r *reporter) settle(tasks []*task, now time.Time) {
 	s := &r.reports
 	for _, t := range tasks {
 		delete(s.flying, t.namespace)
+		if t.era != r.era { // Of another hub; what it made of this one is read again.
+			s.reread = true
+			continue
+		}
 		if t.err != nil {
 			r.o.Metrics.write("failed", "report")
 			h := r.hold(t.namespace, t.err)

@@ -62,7 +62,11 @@ func (p *picture) take(d Delivery) []Change {
 	p.epoch = max(p.epoch, d.Epoch)
 	if !p.behind {
 		out = append(out, p.follow(d.Changes)...)
-		p.epoch = max(p.epoch, p.shown.epoch())
+		for _, c := range d.Changes {
+			if t, ok := c.Object.(*v1alpha1.Tenant); ok {
+				p.epoch = max(p.epoch, t.Status.HubEpoch)
+			}
+		}
 		return out
 	}
 	for _, c := range d.Changes {
@@ -146,9 +150,9 @@ func (p *picture) thaw(changes []Change) (out []Change) {
 		}
 		out = p.follow(may)
 	}
-	thawed := map[string]bool{}
+	thawed, heard, shown := map[string]bool{}, p.heard.tenants(), p.shown.tenants()
 	for ns := range p.still {
-		if p.mayThaw(ns) {
+		if p.mayThaw(ns, heard[ns], shown[ns]) {
 			thawed[ns] = true
 		}
 	}
@@ -167,15 +171,15 @@ func (p *picture) thaw(changes []Change) (out []Change) {
 	return out
 }
 
-// mayThaw says that a namespace may follow the hub again. The ledger does already.
-func (p *picture) mayThaw(namespace string) bool {
-	if p.grantedIn[namespace] == 0 {
-		return true // Nothing of it is served.
+// mayThaw says that a namespace of a Tenant, as it was heard and is shown, may follow the hub again. The ledger does already.
+func (p *picture) mayThaw(namespace string, heard, shown *v1alpha1.Tenant) bool {
+	switch {
+	case p.grantedIn[namespace] == 0: // Nothing of it is served.
+		return true
+	case heard != nil:
+		return heard.Status.AgentEpoch > p.epoch
 	}
-	if t := p.heard.tenantOf(namespace); t != nil {
-		return t.Status.AgentEpoch > p.epoch
-	}
-	return p.shown.tenantOf(namespace) == nil
+	return shown == nil // It is the hub operator's.
 }
 
 // against is what is shown as served, and not granted by the ledger that was heard.
@@ -243,7 +247,7 @@ func (f *Frozen) message() string {
 			n += len(s)
 		}
 		first := f.Serves[ns][0]
-		return says + fmt.Sprintf("and the hub's ledger lacks %d of its addresses, such as %s for %s/%s: see to it that the manager runs", n, first.Address, ns, first.LoadBalancer)
+		return says + fmt.Sprintf("and the hub's ledger lacks %d of its addresses, such as %s for %s/%s: the manager enters them; create the namespace or its Tenant again if it is missing", n, first.Address, ns, first.LoadBalancer)
 	}
 	names := f.Namespaces[:min(len(f.Namespaces), 5)]
 	return says + fmt.Sprintf("in %d namespaces (%s) whose agents have not written all again: see to these agents, and to it that their Tenants are there", len(f.Namespaces), strings.Join(names, ", "))

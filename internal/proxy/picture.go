@@ -162,14 +162,14 @@ func moves(o Object) bool {
 // annotationMove is clusterctl's.
 const annotationMove = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
-// tenantOf is the Tenant of a namespace among some objects; nil: it is the hub operator's.
-func (o *objects) tenantOf(namespace string) *v1alpha1.Tenant {
+// tenants are the Tenants by their namespace.
+func (o *objects) tenants() map[string]*v1alpha1.Tenant {
+	out := make(map[string]*v1alpha1.Tenant, len(o[Tenants]))
 	for _, x := range o[Tenants] {
-		if t := x.(*v1alpha1.Tenant); t.NamespaceName() == namespace {
-			return t
-		}
+		t := x.(*v1alpha1.Tenant)
+		out[t.NamespaceName()] = t
 	}
-	return nil
+	return out
 }
 
 // epoch is the highest that Tenants speak of.

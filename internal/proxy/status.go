@@ -305,6 +305,8 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 		setReady(&st, metav1.ConditionFalse, ReasonDuplicateName, fmt.Sprintf("another process (boot %s) reports under this name: give each proxy its own --name", r.status.other))
 	case r.state.ApplyError != nil:
 		setReady(&st, metav1.ConditionFalse, ReasonApplyFailed, fmt.Sprintf("the data plane takes no new configuration, and what it had runs on: %v", r.state.ApplyError))
+	case r.inbox.Frozen() != nil:
+		setReady(&st, metav1.ConditionTrue, ReasonServing, "it serves what it had: condition HubChanged says why")
 	default:
 		setReady(&st, metav1.ConditionTrue, ReasonServing, "it serves what the hub says")
 	}
