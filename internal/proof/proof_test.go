@@ -2,6 +2,7 @@ package proof
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,10 @@ func starting(p *Proxy) { p.Reported = false }
 func behind(p *Proxy)   { p.Through.LoadBalancers, p.Through.Addresses, p.Through.TargetGroups = 9, 9, 9 }
 func late(p *Proxy)     { p.Settled = false }
 func heldBack(p *Proxy) { p.Held = []string{"prod"} }
+
+func unseen(p *Proxy) { p.Renewed = false }
+func frozen(p *Proxy) { p.HubChanged, p.Through = v1alpha1.ReasonHubRestored, Vector{} }
+func thawed(p *Proxy) { p.HubChanged = v1alpha1.ReasonHubRestored }
 
 func report(r v1alpha1.ProxyReport) func(*Proxy) {
 	return func(p *Proxy) { p.Reports["prod"] = &r }
@@ -54,6 +59,11 @@ func TestProgrammed(t *testing.T) {
 		"only a joining one":              {proxies: []*Proxy{serving("a", starting)}},
 		"reports not here yet":            {proxies: []*Proxy{serving("a", late)}, waiting: []string{"a"}},
 		"its report could not be written": {proxies: []*Proxy{serving("a", heldBack)}, waiting: []string{"a"}},
+		"one was not heard of yet":        {proxies: []*Proxy{serving("a"), serving("b", unseen)}, waiting: []string{"b"}},
+		"a frozen one":                    {proxies: []*Proxy{serving("a"), serving("b", frozen)}, waiting: []string{"b"}},
+		"a frozen one that starts":        {proxies: []*Proxy{serving("a"), serving("b", frozen, starting)}, waiting: []string{"b"}},
+		"one whose ledger has thawed":     {proxies: []*Proxy{serving("a", thawed)}, done: true},
+		"a frozen silent one":             {proxies: []*Proxy{serving("a"), serving("b", frozen, silent)}, done: true},
 		"its report is truncated":         {proxies: []*Proxy{serving("a", report(v1alpha1.ProxyReport{Truncated: true}))}, waiting: []string{"a"}},
 		"refused":                         {proxies: []*Proxy{serving("a", refused), serving("b", refused)}, done: true, problems: 1},
 	} {
@@ -67,6 +77,38 @@ func TestProgrammed(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// What was Programmed stays so, and so does what is said of its ports, whatever a new manager hasn't heard yet.
+func TestWhatIsKeptKeepsItsProblems(t *testing.T) {
+	refused := report(v1alpha1.ProxyReport{Refused: []v1alpha1.RefusedFrontend{{LoadBalancer: "web", Port: 80, Problem: v1alpha1.Problem{Reason: "PortInUse"}}}})
+	for _, change := range []func(*Proxy){unseen, frozen, thawed} {
+		if p := JudgeProgrammed("prod", "web", Vector{}, []*Proxy{serving("a", refused, change)}); len(p.Problems) != 1 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	names := func(proxies []*Proxy) (out []string) {
+		for _, p := range proxies {
+			out = append(out, p.Name)
+		}
+		return out
+	}
+	got := JudgeTrouble([]*Proxy{
+		serving("a"), serving("b", frozen), serving("c", frozen, silent), serving("d", frozen, out), serving("e", thawed),
+		serving("f", unseen), serving("g", unseen, silent), serving("h", unseen, out), serving("i", unseen, starting),
+	})
+	if !slices.Equal(names(got.Frozen), []string{"b", "c"}) || !slices.Equal(names(got.Unseen), []string{"f", "i"}) || got.None() {
+		t.Errorf("frozen %v, unseen %v", names(got.Frozen), names(got.Unseen))
+	}
+	if none := JudgeTrouble([]*Proxy{serving("a"), serving("b", silent)}); !none.None() {
+		t.Errorf("%+v", none)
+	}
+	if text := FrozenText(got.Frozen); !strings.Contains(text, "what they had: b.") || !strings.Contains(text, "silent: c.") || !strings.Contains(text, "spec.fenced") {
+		t.Error(text)
 	}
 }
 
@@ -98,6 +140,7 @@ func TestReleased(t *testing.T) {
 		"a silent one that had said so":   {proxies: []*Proxy{serving("a", gone, silent)}},
 		"a silent one that is ignored":    {proxies: []*Proxy{serving("a", gone), serving("b", silent)}, change: func(r *Release) { r.IgnoreSilent = true }},
 		"a fenced one doesn't count":      {proxies: []*Proxy{serving("a", gone), serving("b", silent, out)}},
+		"a frozen one counts":             {proxies: []*Proxy{serving("a", gone, frozen)}, waiting: []string{"a"}},
 		"one that never reported counts":  {proxies: []*Proxy{serving("a", gone), serving("b", starting)}, waiting: []string{"b"}},
 		"reports not here yet":            {proxies: []*Proxy{serving("a", gone, late)}, waiting: []string{"a"}},
 		"report could not be written":     {proxies: []*Proxy{serving("a", gone, heldBack)}, waiting: []string{"a"}},
@@ -209,7 +252,7 @@ func TestMoreIsNeededNeverLess(t *testing.T) {
 		}
 		if judged.Done() {
 			for _, p := range proxies {
-				if p.Live && !p.Out && p.Reported && !p.Through.Reaches(need) {
+				if p.Live && !p.Out && p.Reported && (!p.Renewed || !p.Through.Reaches(need)) {
 					t.Fatalf("programmed, though %s is behind", p.Name)
 				}
 			}

@@ -92,6 +92,9 @@ func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Prog
 		case p.Out:
 		case !p.Live:
 			out.Silent = append(out.Silent, p.Name)
+		case p.Frozen():
+			out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: p.lacks(namespace, need)})
+			out.problems(p, namespace, name, need)
 		case p.Passing:
 			out.Waiting = append(out.Waiting, Waiting{Proxy: p.Name, Why: "was restarted, and its new process has yet to be heard of"})
 		case !p.Reported:
@@ -102,13 +105,18 @@ func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Prog
 			} else {
 				out.Serving = append(out.Serving, p.Name)
 			}
-			if r := p.Reports[namespace]; r != nil && p.reaches(namespace, need) == "" {
-				out.Problems = appendProblems(out.Problems, r.Refused, name)
-				out.Without = appendProblems(out.Without, r.ServedWithout, name)
-			}
+			out.problems(p, namespace, name, need)
 		}
 	}
 	return out
+}
+
+// problems adds what a proxy reports of a LoadBalancer, where that is a whole word on need.
+func (p *Programmed) problems(of *Proxy, namespace, name string, need Vector) {
+	if r := of.Reports[namespace]; r != nil && of.reaches(namespace, need) == "" {
+		p.Problems = appendProblems(p.Problems, r.Refused, name)
+		p.Without = appendProblems(p.Without, r.ServedWithout, name)
+	}
 }
 
 // lacks says why the proxy isn't known to serve a namespace as need has it; empty: it is.

@@ -70,7 +70,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		unheard[p.Pool] = struct{}{}
 	}
 	for _, p := range t.Frozen {
-		if !p.Settled {
+		// It says that the hub has changed, then what it serves, then it renews.
+		if !p.Settled || p.Live && !p.Renewed {
 			unheard[p.Pool] = struct{}{}
 		}
 		for _, c := range ledger.Claims(p) {

@@ -69,11 +69,16 @@ func (k *Keeper) adopters(name string, claims []ipam.Claim, proxies []*proof.Pro
 			epoch = max(epoch, p.Epoch)
 		}
 	}
+	claimants := map[string]struct{}{}
+	for _, c := range claims {
+		claimants[c.Proxy] = struct{}{}
+	}
 	// One that comes from another hub knows nothing of this one. One that knows this hub in a later state may know
-	// better, unless others have adopted an epoch since that it hasn't.
+	// better, unless others have adopted an epoch since that it hasn't. And where most serve otherwise, those who follow the
+	// ledger may be new, and know nothing.
 	out.Overruled = func(proxy string) bool {
 		p := byName[proxy]
-		return p != nil && (p.HubChanged == v1alpha1.ReasonHubReplaced || p.Epoch < epoch)
+		return p != nil && len(out.Against) > len(claimants) && (p.HubChanged == v1alpha1.ReasonHubReplaced || p.Epoch < epoch)
 	}
 	return out
 }
