@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// fakes are a tenant's cluster with one Service, and a hub that lost everything and fails its first writes.
+// fakes are a tenant's cluster with one Service, and a hub that lost everything, fails its first writes and loses the next.
 func fakes(t *testing.T, fails int) (tenant, hub client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -36,8 +36,11 @@ func fakes(t *testing.T, fails int) (tenant, hub client.Client) {
 	tenant = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s).Build()
 	hub = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-			if fails--; fails >= 0 {
+			switch fails--; {
+			case fails >= 0:
 				return errors.New("away")
+			case fails == -1:
+				return nil
 			}
 			b, err := json.Marshal(o)
 			if err != nil {

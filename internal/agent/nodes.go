@@ -51,7 +51,7 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// round compares the hub's groups, and counts what it wrote. again says when to look again at a write that isn't listed.
+// round compares the hub's groups, and counts what it wrote, now or before, that isn't listed yet. again says when to look again at a write that isn't listed.
 func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrote int64, again time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,6 +80,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 		if spec, wait, ok := r.memory.pending(r.key(index), cached); ok {
 			have[index], specs[index] = spec.Targets, spec
 			again = wait
+			wrote++
 		}
 	}
 	held, annotations, lasts := r.held(have, groups[0], all)
