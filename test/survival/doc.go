@@ -7,6 +7,9 @@
 // come of it. They share a fleet and leave it as they found it; the last of each fleet need not. docs/reliability.md says
 // which promise each of them holds.
 //
+// A window in which too little was sent proves nothing, neither that requests failed nor that none did: the failure is tried
+// again, at most twice.
+//
 // What lasts long in life is short here. FAIRLEAD_SURVIVAL=full makes it as long as it is there: ten minutes without the
 // hub, five minutes of killing.
 package survival

@@ -51,8 +51,10 @@ func (w *world) newExtra(t *testing.T, name string, block byte) *extra {
 	must(t, client.IgnoreAlreadyExists(w.Hub.API.Create(t.Context(), account)))
 	kubeconfig, err := w.Hub.ServiceAccountKubeconfig(t.Context(), account.Namespace, account.Name)
 	must(t, err)
+	state, err := os.MkdirTemp(w.Dir, name+"-")
+	must(t, err)
 	metrics := netip.AddrPortFrom(w.hubAddress(block), 9400)
-	x := &extra{relay: startRelay(t, netip.MustParseAddrPort("127.0.0.1:0"), w.Hub.APIServerAddress()), name: name, block: block, state: filepath.Join(w.Dir, fmt.Sprintf("%s-%d", name, block)), metrics: &fleet.Proxy{Program: &fleet.Program{Name: name}, Metrics: metrics}}
+	x := &extra{relay: startRelay(t, netip.MustParseAddrPort("127.0.0.1:0"), w.Hub.APIServerAddress()), name: name, block: block, state: state, metrics: &fleet.Proxy{Program: &fleet.Program{Name: name}, Metrics: metrics}}
 	served := w.Network.Served()
 	x.command = testkit.Command{
 		Name: name, Path: w.self, Log: filepath.Join(w.Dir, fmt.Sprintf("%s-%d.log", name, block)),

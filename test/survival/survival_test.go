@@ -14,7 +14,9 @@ var inKernel = []scenario{
 	{name: "LeaderOverlap", run: leaderOverlap},
 	{name: "HubAway", run: hubAway},
 	{name: "KilledParts", run: killedParts, kills: true},
-	{name: "TenantLost", run: tenantLost},
+	{name: "HubRestored", run: hubRestored},
+	{name: "HubReplaced", run: hubReplaced},
+	{name: "TenantLost", run: tenantLost, once: true},
 }
 
 // inProcess are those of a fleet whose proxies carry it themselves.
@@ -26,7 +28,7 @@ var inProcess = []scenario{
 	{name: "SameName", run: sameName},
 	{name: "TenantRestored", run: tenantRestored},
 	{name: "SecondCluster", run: secondCluster},
-	{name: "TenantDeleted", run: tenantDeleted},
+	{name: "TenantDeleted", run: tenantDeleted, once: true},
 }
 
 func TestInKernel(t *testing.T) {
