@@ -29,8 +29,10 @@ type fakeHub struct {
 	leases  map[Key]*coordinationv1.Lease
 	failing float64
 	away    bool
-	forbid  map[string]bool
-	ending  map[string]bool
+	// nameless: nobody may read its kube-system namespace.
+	nameless bool
+	forbid   map[string]bool
+	ending   map[string]bool
 	// trouble is how writes of a namespace's report fail, troubled how many did; hung: no request is answered.
 	trouble  map[string]string
 	troubled int
@@ -80,7 +82,13 @@ func (h *fakeHub) call(f func() error) error {
 var anything = schema.GroupResource{Resource: "things"}
 
 func (h *fakeHub) UID(context.Context) (out string, err error) {
-	return out, h.call(func() error { out = h.uid; return nil })
+	return out, h.call(func() error {
+		if h.nameless {
+			return apierrors.NewForbidden(anything, "kube-system", errors.New("no"))
+		}
+		out = h.uid
+		return nil
+	})
 }
 
 // fakeCopy is what a fakeHub held at one moment.

@@ -555,3 +555,72 @@ func TestANextProcessTakesOverWhatIsFrozen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAHubInDoubtHearsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, t.TempDir())
+		defer w.stop()
+		w.opened()
+		w.list(f.class_, f.shop)
+		settle(time.Minute)
+		w.hub.mu.Lock()
+		w.hub.nameless = true
+		before := w.hub.version
+		w.hub.mu.Unlock()
+		w.lost()
+		w.opened()
+		for _, o := range f.all() {
+			w.set(o) // The watches that carry these are not in doubt.
+		}
+		settle(10 * time.Minute)
+		w.serves(ours...)
+		w.hub.mu.Lock()
+		if n := w.hub.version - before; n > 0 {
+			t.Errorf("%d writes", n)
+		}
+		w.hub.nameless = false
+		w.hub.mu.Unlock()
+		settle(5 * time.Second)
+		if st := w.status(); st.Frontends != 3 || w.condition().Type != "" {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// A status write of before the change may be answered after it.
+func TestALateAnswerDoesNotCountInAnotherHub(t *testing.T) {
+	in := newInbox(func(Resource, string) {})
+	in.Wrote(0, "one", "px", 5)
+	in.Lost(OwnProxy)
+	q, _ := in.Question()
+	in.Answer(q, Answer{HubUID: "two"})
+	in.Wrote(0, "one", "px", 6)
+	in.Lost(OwnProxy)
+	q, _ = in.Question()
+	in.Answer(q, Answer{HubUID: "two"})
+	if era, _ := in.Era(); era != 1 || in.Frozen() == nil || in.Memory().Seq != 5 {
+		t.Errorf("era %d, frozen %v, memory %+v", era, in.Frozen(), in.Memory())
+	}
+}
+
+// While its watch stands, a read that misses the own Proxy is only earlier than the watch.
+func TestAReadIsEarlierThanTheWatch(t *testing.T) {
+	in := newInbox(func(Resource, string) {})
+	in.Wrote(0, "one", "px", 5)
+	in.Opened(OwnProxy)
+	q, _ := in.Question()
+	in.Answer(q, Answer{"one", &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{UID: "px"}, Status: v1alpha1.ProxyStatus{Seq: 5}}})
+	in.Doubt()
+	q, _ = in.Question()
+	in.Answer(q, Answer{HubUID: "one"})
+	if in.Sure() || in.Frozen() != nil {
+		t.Errorf("sure %v, frozen %v before the watch spoke", in.Sure(), in.Frozen())
+	}
+	in.OwnDeleted()
+	q, _ = in.Question()
+	in.Answer(q, Answer{HubUID: "one"})
+	if !in.Sure() || in.Frozen() != nil {
+		t.Errorf("sure %v, frozen %v after it", in.Sure(), in.Frozen())
+	}
+}

@@ -72,7 +72,8 @@ func TestWhatIsHeldFollowsItsSuccessor(t *testing.T) {
 func TestWhatIsDeletedInOrderIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a := loadBalancer("shop", "web", "192.0.2.1")
-		w := newWorld(t, "")
+		dir := t.TempDir()
+		w := newWorld(t, dir)
 		defer w.stop()
 		w.list(l, a, class())
 		settle(time.Second)
@@ -85,8 +86,9 @@ func TestWhatIsDeletedInOrderIsNotHeld(t *testing.T) {
 		w.delete(l)
 		settle(time.Second)
 		w.serves()
-		if n := len(w.proxy.inbox.known[LoadBalancers]); n > 0 {
-			t.Errorf("%d LoadBalancers are known", n)
+		settle(time.Second)
+		if g, err := ReadLastGood(dir, "edge-1"); err != nil || len(g.Objects[LoadBalancers]) > 0 {
+			t.Errorf("the file holds %d LoadBalancers, %v", len(g.Objects[LoadBalancers]), err)
 		}
 	})
 }
