@@ -29,7 +29,9 @@ const (
 	hollowNodes = 3
 	// healthPort is where kube-proxy says that a node serves: one check a node, whatever the number of LoadBalancers.
 	healthPort = 10256
-	// firstPort of a tenant's LoadBalancers; each has a port of its own, so that up to 64 share an address. Nobody on this machine
+	// sharers are the LoadBalancers of a tenant that ask for the same address: as many as it may have.
+	sharers = 64
+	// firstPort of a tenant's LoadBalancers; each has a port of its own, so that they can share an address. Nobody on this machine
 	// should listen at one of these ports of all addresses.
 	firstPort = 20000
 )
@@ -41,12 +43,16 @@ type hollow struct {
 	tenants []*hollowTenant
 	servers []*http.Server
 	made    int
+	// each tenant's addresses.
+	each int
 }
 
 type hollowTenant struct {
 	name string
 	hub  client.Client
 	made int
+	// first of its addresses.
+	first netip.Addr
 }
 
 func (b *bench) newHollow(ctx context.Context) (*hollow, error) {
@@ -59,9 +65,11 @@ func (b *bench) newHollow(ctx context.Context) (*hollow, error) {
 		},
 	}
 	_, second := halves(b.Network.Wide())
+	h.each = (b.options.loadBalancers+b.options.tenants-1)/b.options.tenants/sharers + 1
+	next := second.Addr().Next()
 	pool := &v1alpha1.AddressPool{
 		ObjectMeta: metav1.ObjectMeta{Name: hollowClass},
-		Spec:       v1alpha1.AddressPoolSpec{Ranges: []string{second.String()}, Share: v1alpha1.ShareNamespace},
+		Spec:       v1alpha1.AddressPoolSpec{Ranges: []string{second.String()}, Share: v1alpha1.ShareNamespace, Requestable: true},
 	}
 	for _, o := range []client.Object{pool, class} {
 		if err := b.Hub.API.Create(ctx, o); err != nil {
@@ -73,6 +81,10 @@ func (b *bench) newHollow(ctx context.Context) (*hollow, error) {
 		if err != nil {
 			h.close()
 			return nil, err
+		}
+		t.first = next
+		for range h.each {
+			next = next.Next()
 		}
 		h.tenants = append(h.tenants, t)
 	}
@@ -155,8 +167,13 @@ func (h *hollow) serveHealth(a netip.Addr) error {
 
 // loadBalancer is what an agent would make of a Service.
 func (t *hollowTenant) loadBalancer(i int) *clusterv1.LoadBalancer {
+	address := t.first
+	for range i / sharers {
+		address = address.Next()
+	}
 	s := &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%03d", i), UID: types.UID(fmt.Sprintf("%s-%d", t.name, i))},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%03d", i), UID: types.UID(fmt.Sprintf("%s-%d", t.name, i)),
+			Annotations: map[string]string{v1alpha1.AnnotationAddresses: address.String()}},
 		Spec: v1.ServiceSpec{
 			Type: v1.ServiceTypeLoadBalancer, IPFamilies: []v1.IPFamily{v1.IPv4Protocol},
 			Ports: []v1.ServicePort{{Name: "http", Protocol: v1.ProtocolTCP, Port: int32(firstPort + i), NodePort: int32(30000 + i)}},
@@ -199,7 +216,7 @@ func (h *hollow) fill(ctx context.Context, size int) (time.Duration, error) {
 		return 0, err
 	}
 	say("       %d created after %s", size, time.Since(began).Round(time.Second))
-	waiting, cancel := context.WithTimeout(ctx, 2*patience)
+	waiting, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
 	err := testkit.Poll(waiting, 3*time.Second, fmt.Sprintf("%d LoadBalancers to be programmed", size), func(ctx context.Context) error {
 		programmed, err := h.programmed(ctx)

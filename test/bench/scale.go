@@ -23,7 +23,7 @@ const (
 	// flat is how many times the processor time of a change in a small fleet it may cost in a large one.
 	flat = 1.5
 	// scaleSingles are made at each size.
-	scaleSingles = 12
+	scaleSingles = 10
 )
 
 // measureScale fills a hub with hollow tenants, and looks at what a change costs there, and rest, and a restart.
