@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -25,20 +26,34 @@ type agent struct {
 	// nodes are its targets, by name; made counts them.
 	nodes map[string]*node
 	made  int
+	// had is the address that each Service's status says, which its LoadBalancer asks for when it is made anew.
+	had map[string]string
+	// tenant is its own; nil: it has none. noted is the epoch that its Lease says.
+	tenant *v1alpha1.Tenant
+	noted  int64
+	// relisted is the epoch since which it has listed everything anew.
+	relisted int64
+	// hub is whom it knows, and lookAt when it looks again.
+	hub    string
+	lived  int
+	lookAt time.Time
 }
 
 func newAgent(w *World, ns string) *agent {
-	a := &agent{w: w, namespace: ns, cache: map[types.NamespacedName]*clusterv1.LoadBalancer{}, services: map[string]clusterv1.LoadBalancerSpec{}, nodes: map[string]*node{}, groups: map[string]*v1alpha1.TargetGroup{}}
-	a.link = newLink(w, a, loadBalancers, targetGroups)
+	a := &agent{w: w, namespace: ns, cache: map[types.NamespacedName]*clusterv1.LoadBalancer{}, services: map[string]clusterv1.LoadBalancerSpec{}, nodes: map[string]*node{}, had: map[string]string{}, groups: map[string]*v1alpha1.TargetGroup{}}
+	a.link = newLink(w, a, loadBalancers, targetGroups, tenants)
 	a.addNode()
 	return a
 }
 
 func (a *agent) listed(k kind, all []client.Object, _ string) {
-	if k == loadBalancers {
+	switch k {
+	case loadBalancers:
 		clear(a.cache)
-	} else {
+	case targetGroups:
 		clear(a.groups)
+	default:
+		a.tenant = nil
 	}
 	for _, o := range all {
 		a.happened(k, event{object: o})
@@ -47,6 +62,11 @@ func (a *agent) listed(k kind, all []client.Object, _ string) {
 
 func (a *agent) happened(k kind, e event) {
 	switch {
+	case k == tenants && e.object.GetName() == a.namespace:
+		a.tenant = nil
+		if !e.gone {
+			a.tenant = e.object.(*v1alpha1.Tenant)
+		}
 	case e.object.GetNamespace() != a.namespace:
 	case k == targetGroups && e.gone:
 		delete(a.groups, e.object.GetName())
@@ -55,11 +75,25 @@ func (a *agent) happened(k kind, e event) {
 	case e.gone:
 		delete(a.cache, keyOf(e.object))
 	default:
-		a.cache[keyOf(e.object)] = e.object.(*clusterv1.LoadBalancer)
+		l := lbOf(e.object)
+		a.cache[keyOf(l)] = l
+		if programmed(l) {
+			a.had[l.Name] = l.Status.Addresses[0].Value
+		}
 	}
 }
 
 func (a *agent) bookmark(kind, string) {}
+
+func lbOf(o client.Object) *clusterv1.LoadBalancer { return o.(*clusterv1.LoadBalancer) }
+
+// alike says that a LoadBalancer is what its Service wants; who wants no address in particular may have asked for the one that it had.
+func (a *agent) alike(l *clusterv1.LoadBalancer, spec clusterv1.LoadBalancerSpec) bool {
+	if len(spec.Addresses) == 0 {
+		spec.Addresses = l.Spec.Addresses
+	}
+	return equality.Semantic.DeepEqual(l.Spec, spec)
+}
 
 // user changes what he wants.
 func (a *agent) user() {
@@ -74,10 +108,13 @@ func (a *agent) user() {
 	spec, there := a.services[name]
 	switch {
 	case there && a.w.n(3) > 0:
+		a.w.forgo(a.namespace, name)
 		delete(a.services, name)
+		delete(a.had, name)
 		a.w.trace("user: no service %s/%s", a.namespace, name)
 	default:
 		spec = a.w.spec()
+		a.w.forgo(a.namespace, name)
 		a.services[name] = spec
 		a.w.trace("user: service %s/%s wants %v", a.namespace, name, spec.Addresses)
 	}
@@ -107,7 +144,8 @@ func (a *agent) step() bool {
 	if a.link.cut || !a.link.synced() || !a.w.server.stands(a.namespace) {
 		return false
 	}
-	if a.stepGroup() {
+	a.look()
+	if a.relists() || a.stepGroup() {
 		return true
 	}
 	for _, name := range sortedNames(a.services) {
@@ -115,6 +153,9 @@ func (a *agent) step() bool {
 		have, spec := a.cache[key], a.services[name]
 		switch {
 		case have == nil:
+			if had := a.had[name]; had != "" && len(spec.Addresses) == 0 {
+				spec.Addresses = []string{had}
+			}
 			_, err := a.link.create(&clusterv1.LoadBalancer{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: a.namespace, Name: name, Finalizers: []string{clusterv1.Finalizer},
@@ -125,7 +166,7 @@ func (a *agent) step() bool {
 			if err == nil || a.w.n(2) == 0 {
 				return true
 			}
-		case have.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(have.Spec, spec):
+		case have.DeletionTimestamp == nil && !a.alike(have, spec):
 			uid := have.UID
 			_, _ = a.link.request(func() (client.Object, error) {
 				o, err := a.w.server.get(loadBalancers, key)
@@ -155,7 +196,7 @@ func (a *agent) step() bool {
 		})
 		return true
 	}
-	return false
+	return a.stepEpoch()
 }
 
 func sortedNames[V any](m map[string]V) []string {

@@ -30,6 +30,31 @@ const (
 	// SameBoot: a proxy's processes all have the same boot.
 	SameBoot Bug = "all processes of a proxy have the same boot"
 
+	// ReopenedUnconfirmed: a watch that goes on where it ended is believed without a question.
+	ReopenedUnconfirmed Bug = "a watch that was opened again is believed without a question"
+	// MemoryNotFiled: the file doesn't say by what the hub is known.
+	MemoryNotFiled Bug = "the file doesn't say by what the hub is known"
+	// FrozenNotHeld: a proxy doesn't say in which namespaces it serves something else than the hub says.
+	FrozenNotHeld Bug = "a proxy doesn't name the namespaces that are frozen"
+	// EpochUnlooked: an agent notes an epoch without a look at what the hub has.
+	EpochUnlooked Bug = "an agent notes an epoch without a look at the hub"
+	// RegistersAnywhere: a proxy registers without a look at whether the hub is still the one that was confirmed.
+	RegistersAnywhere Bug = "a proxy registers in a hub that it doesn't know"
+	// ChangeNotSaid: a proxy doesn't say that the hub has changed.
+	ChangeNotSaid Bug = "a proxy doesn't say that the hub has changed"
+	// ThroughKept: a frozen proxy goes on saying how far it had come.
+	ThroughKept Bug = "a frozen proxy goes on saying how far it had come"
+	// ServesNotSaid: a frozen proxy doesn't say what it serves against the ledger.
+	ServesNotSaid Bug = "a frozen proxy doesn't say what it serves against the ledger"
+	// ThawedAtOnce: a proxy whose hub has changed follows the new one as soon as it has listed it.
+	ThawedAtOnce Bug = "a proxy follows a hub that changed as soon as it has listed it"
+	// NothingAdopted: a manager adopts nothing of what frozen proxies serve.
+	NothingAdopted Bug = "a manager adopts nothing of what frozen proxies serve"
+	// FrozenGranted: a manager grants and frees though proxies say that the hub has changed.
+	FrozenGranted Bug = "a manager grants and frees while proxies are frozen"
+	// LeaseBeforeWord: a proxy renews its Lease before it says that the hub has changed.
+	LeaseBeforeWord Bug = "a Lease is renewed before the proxy says that the hub has changed"
+
 	// NoVersionOnUpdate: Addresses are updated whatever their version.
 	NoVersionOnUpdate Bug = "Addresses are updated whatever their version"
 	// NoPreconditions: Addresses are deleted whatever their UID and version.

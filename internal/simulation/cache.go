@@ -12,8 +12,11 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +38,12 @@ func copyInto(to, from client.Object) error {
 		from.(*v1alpha1.LoadBalancerClass).DeepCopyInto(to)
 	case *v1alpha1.Address:
 		from.(*v1alpha1.Address).DeepCopyInto(to)
+	case *v1alpha1.Proxy:
+		from.(*v1alpha1.Proxy).DeepCopyInto(to)
+	case *coordinationv1.Lease:
+		from.(*coordinationv1.Lease).DeepCopyInto(to)
+	case *v1alpha1.Tenant:
+		from.(*v1alpha1.Tenant).DeepCopyInto(to)
 	case *v1alpha1.TargetGroup:
 		from.(*v1alpha1.TargetGroup).DeepCopyInto(to)
 	case *metav1.PartialObjectMetadata:
@@ -54,6 +63,7 @@ func (c *cacheClient) Get(_ context.Context, key client.ObjectKey, obj client.Ob
 		if c.m.w.has(SilentLetGo) {
 			o.Spec.OnSilentProxy = "Release"
 		}
+		o.Spec.Restoring = c.m.w.restoring
 		return nil
 	}
 	k := kindOf(obj)
@@ -84,7 +94,12 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 		each(classes, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.LoadBalancerClass)) })
 	case *v1alpha1.AddressList:
 		each(addresses, func(o client.Object) { l.Items = append(l.Items, *o.(*v1alpha1.Address)) })
-	case *v1alpha1.TenantList: // there is none
+	case *v1alpha1.TenantList:
+		each(tenants, func(x client.Object) {
+			if t := x.(*v1alpha1.Tenant); o.FieldSelector == nil || o.FieldSelector.Matches(fields.Set{kit.TenantByNamespace: t.NamespaceName()}) {
+				l.Items = append(l.Items, *t)
+			}
+		})
 	default:
 		return fmt.Errorf("simulation: nobody should list %T", list)
 	}
@@ -155,7 +170,7 @@ func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.P
 	return s.c.patch(obj, patch)
 }
 
-// patch is of a LoadBalancer or a TargetGroup: nobody patches anything else.
+// patch is a merge patch of anything.
 func (c *cacheClient) patch(obj client.Object, patch client.Patch) error {
 	data, err := patch.Data(obj)
 	if err != nil {
@@ -194,8 +209,15 @@ func merged(have client.Object, patch []byte) (client.Object, error) {
 		return nil, err
 	}
 	var next client.Object = &clusterv1.LoadBalancer{}
-	if kindOf(have) == targetGroups {
+	switch kindOf(have) {
+	case targetGroups:
 		next = &v1alpha1.TargetGroup{}
+	case proxies:
+		next = &v1alpha1.Proxy{}
+	case addresses:
+		next = &v1alpha1.Address{}
+	case tenants:
+		next = &v1alpha1.Tenant{}
 	}
 	return next, json.Unmarshal(whole, next)
 }

@@ -1,16 +1,17 @@
 // Package simulation turns a seed into a schedule of the whole protocol in one
 // process on fake time, and judges each moment of it.
 //
-//	seed ─▶ World: server ◀─ managers (two at times), proxies, agents, people
-//	          │      └ watches lag apart, lists, bookmarks, answers lost, requests late, conflicts
+//	seed ─▶ World: server ◀─ managers (two), proxies, agents, people
+//	          │      └ watches lag apart, lists, bookmarks, answers lost, requests late, conflicts; restored, replaced
 //	          ▼
-//	        judge: Programmed, served, held, at the end
+//	        judge: Programmed, served, drained, held, kept, at the end
 //
 // What decides is the product's own code: a manager here is the real ledger, fleet and
-// reconcilers of LoadBalancers and Addresses over a cache that lags; a proxy
+// reconcilers of LoadBalancers, Addresses, TargetGroups, adoption and epochs over a cache that lags; a proxy
 // is the real proxy.View and build over a pretended data plane. Only what is
 // around them is played: the API server, the order in which
-// things happen, and the proxy's writes (file, reports, status, Lease), one step at a time.
+// things happen, the managers' election as client-go's, the agents, and the proxy's reads and writes (file, hub confirmed,
+// reports, status, Lease), one step at a time.
 //
 // The judge holds, at each step:
 //
@@ -19,19 +20,38 @@
 //   - nobody is granted a port of an address that a proxy still serves for another namespace's LoadBalancer;
 //   - no port of an address has two holders;
 //   - a member that a TargetGroup's status calls drained gets no connection from anybody, and nobody has one open;
-//   - once faults stop, all that is wanted is Programmed, or waits for what is held, nothing goes on being released,
-//     and at rest nothing is written but Leases.
+//   - what was Programmed, and is wanted on, goes on being served where the hub is restored from an older copy, or replaced by
+//     an empty one in which people make classes, pools, Tenants and namespaces again, restarts and hand-overs included;
+//   - once faults stop, all proxies have thawed, all that is wanted is Programmed, or waits for what is held, nothing goes on
+//     being released, and at rest nothing is written but Leases.
 //
-// Not played yet: hubs that are restored or replaced, epochs and freezes, two processes of one
-// name. Not judged: what the product means. A LoadBalancer that
+// Options.Changes has hubs change. Then a proxy may serve against the ledger, until it follows the new hub:
+//
+//   - an address that the ledger lacks: it is to be adopted;
+//   - an address that the ledger has for whoever had it in the copy. Nobody else gets it, but where a proxy was out of
+//     reach, or unknown to the copy, and nobody had said that the pool is being restored: nobody can wait for whom he doesn't know.
+//
+// Managers are started anew with the hub. What is not played: two processes of one name; managers that live through
+// a change; in a hub that changes, namespaces that end. What the product means is not judged: a LoadBalancer that
 // leaves an address which others of its own namespace hold makes way at once, and
-// connections that are open on an address which stays held may outlive their holder. Nor what a
+// connections that are open on an address which stays held may outlive their holder (in builtin, UDP flows of its clients
+// go on to it after the port was given to another tenant). Nor what a
 // status that is Programmed already says of ports that come to it later.
 //
 // A proxy that joins, starts anew or comes back after a silence counts once the manager has heard of it.
 //
-// What it finds, and nobody mended yet: connections that are open when their namespace ends keep no address from its
-// next holder, for there is no place where a proxy could say that it has them.
+// What it finds, and nobody mended yet, the worst first:
+//
+//   - A namespace that ends in a hub that has changed, while a frozen proxy serves something of it against the ledger,
+//     holds up every thaw: the proxy can't write its report there, so nothing is adopted; the namespace can't end, for nothing is
+//     released meanwhile. Fencing the proxies is the way out.
+//   - A proxy that serves nothing when the hub changes (it has just joined) thaws at once and serves by the old copy's ledger. Then it
+//     contradicts those who are frozen, and nothing is adopted before a person fences one side (World.decide does).
+//   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when
+//     the proxy asks, is taken for the one that it was; a watch that resumes then shows what was lost for good. It takes a copy that is
+//     seconds old. World.unwritten keeps such copies from being restored.
+//   - Connections that are open when their namespace ends, or when the hub changes and their frontend is no more, keep
+//     no address from its next holder: there is no place where a proxy says that it has them.
 //
 // A Bug makes the played part do something wrong; the tests plant each, and
 // the judge must find it.

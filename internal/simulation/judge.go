@@ -94,7 +94,7 @@ func (w *World) judgeProgrammed(l *clusterv1.LoadBalancer) {
 // after a silence, counts once the manager that writes has heard of that: nobody can wait for whom he doesn't know.
 func (w *World) counts(h *host) bool {
 	o := w.server.objects[proxies][types.NamespacedName{Name: h.name}]
-	if !h.up || h.fenced || o == nil || time.Since(w.renewed[h.name]) >= proof.Silence {
+	if !h.up || h.fenced || o == nil || h.aligned != w.incarnation || o.(*v1alpha1.Proxy).Spec.Fenced != nil || time.Since(w.renewed[h.name]) >= proof.Silence {
 		return false
 	}
 	px := o.(*v1alpha1.Proxy)
@@ -120,9 +120,10 @@ func (w *World) judgeHolders(a *v1alpha1.Address) {
 // judgeServed holds what each host serves against the ledger.
 func (w *World) judgeServed() {
 	for _, h := range w.hosts {
-		if !h.on || h.fenced {
+		if px := w.proxyOf(h); !h.on || h.fenced || px != nil && px.Spec.Fenced != nil {
 			continue
 		}
+		w.judgeKept(h)
 		for _, l := range h.plane.program.Listeners {
 			for _, f := range l.Frontends {
 				if h.plane.refuses(f) {
@@ -130,11 +131,17 @@ func (w *World) judgeServed() {
 				}
 				a, _ := w.server.objects[addresses][types.NamespacedName{Name: ipam.AddressName(f.Address)}].(*v1alpha1.Address)
 				if a == nil {
+					if w.excusable(h, "", nil, "") {
+						continue
+					}
 					w.broken("%s is free, and %s serves it for %s/%s", f.Address, h.name, f.Tenant, f.LoadBalancer)
 					continue
 				}
 				for _, holder := range a.Spec.Holders {
 					if holder.Namespace != string(f.Tenant) && slices.Contains(holder.Ports, fmt.Sprintf("%s/%d", f.Protocol, f.Port)) {
+						if w.excusable(h, a.Name, &holder, fmt.Sprintf("%s/%d", f.Protocol, f.Port)) {
+							continue
+						}
 						w.broken("%s of %s is held by %s/%s, and %s serves it for %s/%s", f.Socket(), a.Name, holder.Namespace, holder.Name, h.name, f.Tenant, f.LoadBalancer)
 					}
 				}
@@ -145,7 +152,7 @@ func (w *World) judgeServed() {
 			if !w.server.stands(string(f.Tenant)) {
 				h.plane.untold[c] = true // There is no place for a word about it.
 			}
-			if h.plane.untold[c] {
+			if h.plane.untold[c] || w.excusable(h, "", nil, "") {
 				continue
 			}
 			if w.server.objects[addresses][types.NamespacedName{Name: ipam.AddressName(f.Address)}] == nil {
@@ -176,7 +183,7 @@ func (w *World) judgeDrops(h *host, before, after *lb.Program) {
 func (w *World) unchanged(f lb.FrontendID, since int64) bool {
 	l, _ := w.server.objects[loadBalancers][types.NamespacedName{Namespace: string(f.Tenant), Name: f.LoadBalancer}].(*clusterv1.LoadBalancer)
 	a, _ := w.server.objects[addresses][types.NamespacedName{Name: ipam.AddressName(f.Address)}].(*v1alpha1.Address)
-	if l == nil || a == nil || l.DeletionTimestamp != nil || versionOf(a) > since || a.Spec.Phase != v1alpha1.AddressGranted {
+	if w.change != nil || l == nil || a == nil || l.DeletionTimestamp != nil || versionOf(a) > since || a.Spec.Phase != v1alpha1.AddressGranted {
 		return false
 	}
 	for _, e := range w.server.log[loadBalancers] {
@@ -204,6 +211,9 @@ func (w *World) unchanged(f lb.FrontendID, since int64) bool {
 
 // unfinished says what has not come to its end; empty: all has.
 func (w *World) unfinished() string {
+	if w.restoring {
+		return "the hub is still being restored: " + w.settled()
+	}
 	live := 0
 	for _, h := range w.hosts {
 		if h.up && !h.fenced {
@@ -211,6 +221,9 @@ func (w *World) unfinished() string {
 			px, _ := w.server.objects[proxies][types.NamespacedName{Name: h.name}].(*v1alpha1.Proxy)
 			if px == nil || px.Status.Boot != h.boot || px.Status.Phase != v1alpha1.ProxyServing {
 				return h.name + " doesn't say that it serves"
+			}
+			if h.aligned != w.incarnation || hubChanged(px) {
+				return h.name + " is still frozen"
 			}
 		}
 	}
@@ -276,7 +289,7 @@ func (w *World) refusedAll(l *clusterv1.LoadBalancer) bool {
 // ledger is what the API server holds.
 func (w *World) ledger() *ipam.Ledger {
 	book := ipam.New()
-	book.SetPools(pools())
+	book.SetPools(w.pools())
 	for _, o := range w.server.list(addresses) {
 		a := o.(*v1alpha1.Address)
 		e := ipam.Entry{Name: a.Name, Address: netip.MustParseAddr(a.Spec.Address), Pool: a.Spec.Pool, ProxyPool: a.Spec.ProxyPool, Phase: ipam.Phase(a.Spec.Phase), Created: a.CreationTimestamp.Time}
@@ -294,10 +307,10 @@ func (w *World) ledger() *ipam.Ledger {
 	return book
 }
 
-func pools() []ipam.Pool {
+func (w *World) pools() []ipam.Pool {
 	return []ipam.Pool{{
 		Name: poolName, Ranges: []ipam.Range{{First: addressAt(0), Last: addressAt(poolSize - 1)}}, Namespaces: labels.Everything(),
-		Share: ipam.ShareAny, PerTenant: ipam.Unbounded, Requestable: true,
+		Share: ipam.ShareAny, PerTenant: ipam.Unbounded, Requestable: true, Restoring: w.restoring,
 	}}
 }
 
@@ -336,9 +349,9 @@ func (w *World) tell(k kind, old, now client.Object) {
 	case *v1alpha1.Address:
 		w.trace("Address %s %s %s %v", o.Name, o.UID, o.Spec.Phase, o.Spec.Holders)
 	case *v1alpha1.Proxy:
-		w.trace("Proxy %s %s %s through %v reports %s fenced %v", o.Name, o.Status.Boot, o.Status.Phase, o.Status.Through, o.Status.Reports, o.Spec.Fenced != nil)
+		w.trace("Proxy %s %s %s through %v reports %s held %v fenced %v hub changed %v epoch %d seq %d", o.Name, o.Status.Boot, o.Status.Phase, o.Status.Through, o.Status.Reports, o.Status.Held, o.Spec.Fenced != nil, hubChanged(o), o.Status.Epoch, o.Status.Seq)
 	case *v1alpha1.ProxyReport:
-		w.trace("Report %s/%s %s refused %d addresses %v", o.Namespace, o.Name, o.Boot, len(o.Refused), o.Addresses)
+		w.trace("Report %s/%s %s refused %d addresses %v serves %v", o.Namespace, o.Name, o.Boot, len(o.Refused), o.Addresses, o.Serves)
 	case *v1alpha1.TargetGroup:
 		w.trace("TargetGroup %s %s %v: %v", keyOf(o), o.UID, o.Spec.Targets, o.Status.Targets)
 	case *coordinationv1.Lease:

@@ -10,6 +10,8 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/address"
+	"fairlead.dev/fairlead/internal/controller/adoption"
+	"fairlead.dev/fairlead/internal/controller/epoch"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
@@ -52,21 +54,28 @@ type manager struct {
 	lbs      *loadbalancer.Reconciler
 	addrs    *address.Reconciler
 	groups   *targetgroup.Reconciler
+	adoption *adoption.Reconciler
+	epochs   *epoch.Reconciler
 	lbQueue  *queue
 	adQueue  *queue
 	tgQueue  *queue
+	apQueue  *queue
+	epQueue  *queue
 }
 
 // heard is which proxies say that they serve, and the version of each one's Lease.
 type heard struct {
 	serving map[string]bool
+	known   map[string]bool
 	leases  map[string]int64
 }
 
-func (h heard) clone() heard { return heard{maps.Clone(h.serving), maps.Clone(h.leases)} }
+func (h heard) clone() heard {
+	return heard{maps.Clone(h.serving), maps.Clone(h.known), maps.Clone(h.leases)}
+}
 
 func newManager(w *World, name string) *manager {
-	m := &manager{heard: heard{map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue()}
+	m := &manager{heard: heard{map[string]bool{}, map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue(), apQueue: newQueue(), epQueue: newQueue()}
 	m.identity = w.identity(name)
 	m.link = newLink(w, m, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports, leases, namespaceKind)
 	for k := range m.cache {
@@ -76,16 +85,18 @@ func newManager(w *World, name string) *manager {
 	cached, live := &cacheClient{m: m}, &liveReader{m: m}
 	m.fleet = fleet.New(fleet.Options{Logger: quiet, Now: time.Now, Lease: m.readLease})
 	m.keeper = ledger.New(ledger.Options{
-		Logger: quiet, Client: cached, Reader: live, Settled: m.settled,
+		Logger: quiet, Client: cached, Reader: live, Settled: m.settled, Trouble: m.trouble, PoolsOf: func(string) []string { return []string{poolName} },
 		Wake: func(r ipam.Ref) { m.lbs.Wake(r) }, Changed: func([]string, []string) {},
 	})
-	m.keeper.SetPools(pools())
+	m.keeper.SetPools(w.pools())
 	m.addrs = address.New(address.Options{
 		Logger: quiet, Client: cached, Reader: live, Keeper: m.keeper, Fleet: m.fleet, Wake: func(r ipam.Ref) { m.lbs.Wake(r) }, Now: time.Now,
 	})
 	m.lbs = loadbalancer.New(loadbalancer.Options{
 		Logger: quiet, Client: cached, Keeper: m.keeper, Fleet: m.fleet, Versions: m.versions, Addresses: m.addrs.Queue, Now: time.Now,
 	})
+	m.adoption = adoption.New(adoption.Options{Logger: quiet, Client: cached, Keeper: m.keeper, Fleet: m.fleet})
+	m.epochs = epoch.New(epoch.Options{Logger: quiet, Client: cached, Fleet: m.fleet, Now: time.Now})
 	m.groups = &targetgroup.Reconciler{Client: cached, Fleet: m.fleet, Versions: m.versions, Queue: &kit.Queue{}, Now: time.Now}
 	m.fleet.Subscribe(m.groups.FleetChanged)
 	return m
@@ -104,6 +115,14 @@ func (m *manager) settled(pool string, v proof.Version) bool {
 		}
 	}
 	return true
+}
+
+// trouble is the fleet's.
+func (m *manager) trouble() *proof.Trouble {
+	if m.w.has(FrozenGranted) {
+		return &proof.Trouble{}
+	}
+	return m.fleet.Trouble()
 }
 
 func (m *manager) readLease(_ context.Context, name string) (*coordinationv1.Lease, error) {
@@ -209,14 +228,22 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 					m.lbQueue.Add(reconcile.Request{NamespacedName: l})
 				}
 			}
+		case *v1alpha1.Tenant:
+			m.epQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.Address:
 			m.keeper.Observe(o)
+			m.adoption.Look()
 			m.adQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.Proxy:
 			m.fleet.SetProxy(m.heardOf(o))
+			m.heard.known[o.Name] = true
 			m.heard.serving[o.Name] = o.Status.Phase == v1alpha1.ProxyServing
 		case *coordinationv1.Lease:
-			if o.Name == electionLease {
+			switch {
+			case o.Name == electionLease:
+				return
+			case o.Namespace != v1alpha1.SystemNamespace: // an agent's
+				m.epQueue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: o.Namespace}})
 				return
 			}
 			m.heard.leases[o.Name] = versionOf(o)
@@ -252,6 +279,7 @@ func (m *manager) forget(k kind, o client.Object) {
 			m.versions.Forget(o)
 		case *v1alpha1.Address:
 			m.keeper.Forget(o)
+			m.adoption.Look()
 			m.addrs.Forget(o)
 			m.adQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.Proxy:
@@ -277,6 +305,12 @@ func (m *manager) begin() {
 	_ = m.lbs.Queue.Start(ctx, m.lbQueue)
 	_ = m.addrs.Queue.Start(ctx, m.adQueue)
 	_ = m.groups.Queue.Start(ctx, m.tgQueue)
+	_ = m.adoption.Queue.Start(ctx, m.apQueue)
+	_ = m.epochs.Queue.Start(ctx, m.epQueue)
+	for _, key := range sortedKeys(m.cache[tenants]) {
+		m.epQueue.Add(reconcile.Request{NamespacedName: key})
+	}
+	m.adoption.Look()
 	_ = m.lbs.Prime(ctx)
 	for _, key := range sortedKeys(m.cache[loadBalancers]) {
 		m.lbQueue.Add(reconcile.Request{NamespacedName: key})

@@ -25,7 +25,9 @@ func (w *World) endNamespace(namespace string) {
 	}
 	for _, a := range w.agents {
 		if a.namespace == namespace {
+			w.forgo(namespace, "")
 			clear(a.services)
+			clear(a.had)
 		}
 	}
 	w.trace("namespace %s ends", namespace)

@@ -68,6 +68,9 @@ func (p *plane) apply(next *lb.Program, refuse map[uint16]bool) {
 	}
 }
 
+// idle says that nothing is served, and nothing open.
+func (p *plane) idle() bool { return len(p.program.Listeners) == 0 && len(p.conns) == 0 }
+
 // frontends are those that are served.
 func (p *plane) frontends() []lb.FrontendID {
 	var out []lb.FrontendID

@@ -83,6 +83,8 @@ type event struct {
 // resource. What it holds is shared and never changed.
 type server struct {
 	version int64
+	// uid is that of the namespace kube-system.
+	uid     string
 	objects [kinds]map[types.NamespacedName]client.Object
 	log     [kinds][]event
 	// floor: a watch from before it must list anew.
@@ -96,7 +98,7 @@ type server struct {
 }
 
 func newServer() *server {
-	s := &server{observe: func(kind, client.Object, client.Object) {}, refusing: map[string]bool{}}
+	s := &server{uid: "hub-0", observe: func(kind, client.Object, client.Object) {}, refusing: map[string]bool{}}
 	for k := range s.objects {
 		s.objects[k] = map[types.NamespacedName]client.Object{}
 	}

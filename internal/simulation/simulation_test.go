@@ -3,7 +3,7 @@ package simulation_test
 import (
 	"os"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -12,6 +12,8 @@ import (
 
 const (
 	steps = 2500
+	// stepsOfChanges are fewer: those schedules begin with something that is served.
+	stepsOfChanges = 1200
 	// schedules that are played where FAIRLEAD_SIM_SCHEDULES doesn't say how many.
 	schedules = 500
 	// shards are played at once.
@@ -24,6 +26,9 @@ const (
 func run(t *testing.T, o simulation.Options) (r simulation.Result) {
 	t.Helper()
 	o.Steps = steps
+	if o.Changes {
+		o.Steps = stepsOfChanges
+	}
 	synctest.Test(t, func(*testing.T) { r = simulation.Run(o) })
 	return r
 }
@@ -42,41 +47,85 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestNothingIsLostInAnySchedule plays many.
-// FAIRLEAD_SIM_SEED=n plays one schedule and tells it; FAIRLEAD_SIM_BUG plants a bug in it.
+// FAIRLEAD_SIM_SEED=n plays one schedule of a test and tells it; FAIRLEAD_SIM_BUG plants a bug.
 // FAIRLEAD_SIM_SCHEDULES=n plays that many, from seed FAIRLEAD_SIM_FROM on.
+
+// TestNothingIsLostInAnySchedule plays many, in a hub that stays the one that it is.
 func TestNothingIsLostInAnySchedule(t *testing.T) {
+	sum := play(t, simulation.Options{})
+	if n := sum.schedules; n >= 100 && (sum.Programmed < n || sum.Freed < n/2 || sum.Drained < n/10) {
+		t.Error("too little happens for a judgement")
+	}
+}
+
+// TestAHubThatChangesTakesNothingAway plays hubs that are restored from older copies, or replaced by empty ones.
+func TestAHubThatChangesTakesNothingAway(t *testing.T) {
+	sum := play(t, simulation.Options{Changes: true})
+	if n := sum.schedules; n >= 100 && (sum.Changed < n/3 || sum.Thawed < n/2 || sum.Kept < n/2 || sum.Programmed < n) {
+		t.Error("too little happens for a judgement")
+	}
+}
+
+// summary is what happened in all schedules.
+type summary struct {
+	sync.Mutex
+	simulation.Result
+	schedules, broken int
+}
+
+func (s *summary) add(r simulation.Result) {
+	s.Lock()
+	defer s.Unlock()
+	s.schedules++
+	s.Programmed += r.Programmed
+	s.Freed += r.Freed
+	s.Drained += r.Drained
+	s.Changed += r.Changed
+	s.Thawed += r.Thawed
+	s.Kept += r.Kept
+	if r.Broken != "" {
+		s.broken++
+	}
+}
+
+// enough says that more broken schedules would say nothing new.
+func (s *summary) enough() bool {
+	s.Lock()
+	defer s.Unlock()
+	return s.broken >= 10
+}
+
+func play(t *testing.T, o simulation.Options) *summary {
+	t.Helper()
+	o.Bug = simulation.Bug(os.Getenv("FAIRLEAD_SIM_BUG"))
+	sum := &summary{}
 	if os.Getenv("FAIRLEAD_SIM_SEED") != "" {
-		seed := number(t, "FAIRLEAD_SIM_SEED", 0)
-		if r := run(t, simulation.Options{Seed: seed, Bug: simulation.Bug(os.Getenv("FAIRLEAD_SIM_BUG")), Log: t.Logf}); r.Broken != "" {
-			t.Errorf("seed %d: %s", seed, r.Broken)
+		o.Seed, o.Log = number(t, "FAIRLEAD_SIM_SEED", 0), t.Logf
+		if r := run(t, o); r.Broken != "" {
+			t.Errorf("seed %d: %s", o.Seed, r.Broken)
 		}
-		return
+		return sum
 	}
 	from, n := number(t, "FAIRLEAD_SIM_FROM", 0), number(t, "FAIRLEAD_SIM_SCHEDULES", schedules)
-	bug := simulation.Bug(os.Getenv("FAIRLEAD_SIM_BUG"))
-	var programmed, freed, drained, broken atomic.Int64
+	name := t.Name()
 	t.Run("played", func(t *testing.T) {
 		for shard := range uint64(shards) {
 			t.Run(strconv.FormatUint(shard, 10), func(t *testing.T) {
 				t.Parallel()
-				for seed := from + shard; seed < from+n && broken.Load() < 10; seed += shards {
-					r := run(t, simulation.Options{Seed: seed, Bug: bug})
-					programmed.Add(int64(r.Programmed))
-					freed.Add(int64(r.Freed))
-					drained.Add(int64(r.Drained))
+				o := o
+				for o.Seed = from + shard; o.Seed < from+n && !sum.enough(); o.Seed += shards {
+					r := run(t, o)
+					sum.add(r)
 					if r.Broken != "" {
-						broken.Add(1)
-						t.Errorf("%s\n\treplay with FAIRLEAD_SIM_SEED=%d go test ./internal/simulation -run Nothing -v", r.Broken, seed)
+						t.Errorf("%s\n\treplay: FAIRLEAD_SIM_SEED=%d go test ./internal/simulation -v -run %s", r.Broken, o.Seed, name)
 					}
 				}
 			})
 		}
 	})
-	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained", n, programmed.Load(), freed.Load(), drained.Load())
-	if most := int64(n); n >= 100 && (programmed.Load() < most || freed.Load() < most/2 || drained.Load() < most/10) {
-		t.Error("too little happens for a judgement")
-	}
+	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained, hubs changed %d times, %d proxies thawed, %d frontends kept",
+		sum.schedules, sum.Programmed, sum.Freed, sum.Drained, sum.Changed, sum.Thawed, sum.Kept)
+	return sum
 }
 
 func TestASeedReplays(t *testing.T) {
@@ -97,26 +146,31 @@ func TestASeedReplays(t *testing.T) {
 }
 
 // planted are the bugs that the judge must find. Of the others that a Bug names each takes more schedules than there is time for here.
-var planted = []simulation.Bug{
-	simulation.SpeaksBeforeApply,
-	simulation.StatusFirst,
-	simulation.OpenConnectionsForgotten,
-	simulation.IncompleteView,
-	simulation.LostIsWritten,
-	simulation.NoPreconditions,
-	simulation.ReportsNotAwaited,
-	simulation.SettledAtOnce,
-	simulation.SilentLetGo,
-	simulation.ErrorsForgotten,
+var planted = []simulation.Options{
+	{Bug: simulation.SpeaksBeforeApply},
+	{Bug: simulation.StatusFirst},
+	{Bug: simulation.OpenConnectionsForgotten},
+	{Bug: simulation.IncompleteView},
+	{Bug: simulation.LostIsWritten},
+	{Bug: simulation.NoPreconditions},
+	{Bug: simulation.ReportsNotAwaited},
+	{Bug: simulation.SettledAtOnce},
+	{Bug: simulation.SilentLetGo},
+	{Bug: simulation.ErrorsForgotten},
+	{Bug: simulation.MemoryNotFiled, Changes: true},
+	{Bug: simulation.ChangeNotSaid, Changes: true},
+	{Bug: simulation.ServesNotSaid, Changes: true},
+	{Bug: simulation.ThawedAtOnce, Changes: true},
+	{Bug: simulation.NothingAdopted, Changes: true},
 }
 
 func TestPlantedBugsAreFound(t *testing.T) {
-	for _, bug := range planted {
-		t.Run(string(bug), func(t *testing.T) {
+	for _, o := range planted {
+		t.Run(string(o.Bug), func(t *testing.T) {
 			t.Parallel()
-			for seed := range number(t, "FAIRLEAD_SIM_WITHIN", within) {
-				if r := run(t, simulation.Options{Seed: seed, Bug: bug}); r.Broken != "" {
-					t.Logf("seed %d: %s", seed, r.Broken)
+			for o.Seed = range number(t, "FAIRLEAD_SIM_WITHIN", within) {
+				if r := run(t, o); r.Broken != "" {
+					t.Logf("seed %d: %s", o.Seed, r.Broken)
 					return
 				}
 			}

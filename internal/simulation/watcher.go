@@ -17,6 +17,13 @@ type sink interface {
 	bookmark(k kind, version string)
 }
 
+// doubter is a sink that wants to know how it is connected.
+type doubter interface {
+	// opened: a watch goes on where it ended. lost: one ended.
+	opened(k kind)
+	lost(k kind)
+}
+
 // link is one process's way to the API server.
 type link struct {
 	w    *World
@@ -28,6 +35,8 @@ type link struct {
 	at    [kinds]int64
 	up    [kinds]bool
 	have  [kinds]bool
+	// hub is the server's incarnation that each watch was opened at.
+	hub [kinds]int
 	// late: a watch delivers nothing until then.
 	late [kinds]time.Time
 }
@@ -35,7 +44,32 @@ type link struct {
 func newLink(w *World, into sink, ks ...kind) *link { return &link{w: w, into: into, kinds: ks} }
 
 // broken ends all watches.
-func (l *link) broken() { l.up = [kinds]bool{} }
+func (l *link) broken() {
+	for _, k := range l.kinds {
+		l.end(k)
+	}
+}
+
+// end ends one watch.
+func (l *link) end(k kind) {
+	if d, ok := l.into.(doubter); ok && l.up[k] {
+		d.lost(k)
+	}
+	l.up[k] = false
+}
+
+// anew forgets what was watched: all is listed from scratch.
+func (l *link) anew() { l.up, l.have = [kinds]bool{}, [kinds]bool{} }
+
+// knows says that all watches are of that incarnation of the hub.
+func (l *link) knows(incarnation int) bool {
+	for _, k := range l.kinds {
+		if !l.have[k] || l.hub[k] != incarnation {
+			return false
+		}
+	}
+	return true
+}
 
 // synced says that all was listed once.
 func (l *link) synced() bool {
@@ -54,8 +88,14 @@ func (l *link) pump(k kind, n int) bool {
 	}
 	s := l.w.server
 	if !l.up[k] {
-		l.up[k] = true
-		if l.have[k] && l.at[k] >= s.floor[k] {
+		if l.have[k] && l.at[k] > s.version && l.w.n(2) == 0 {
+			return false // it asks for a version that is to come, and waits
+		}
+		l.up[k], l.hub[k] = true, l.w.incarnation
+		if l.have[k] && l.at[k] >= s.floor[k] && l.at[k] <= s.version {
+			if d, ok := l.into.(doubter); ok {
+				d.opened(k)
+			}
 			return true // it resumes
 		}
 		l.at[k], l.have[k] = s.version, true
@@ -106,6 +146,15 @@ func (l *link) get(k kind, key types.NamespacedName) (client.Object, error) {
 		return nil, apierrors.NewServerTimeout(k.resource(), "get", 1)
 	}
 	return l.w.server.get(k, key)
+}
+
+// uid is that of the hub's namespace kube-system.
+func (l *link) uid() (string, error) {
+	l.w.interleave()
+	if l.cut || l.w.faulty() {
+		return "", apierrors.NewServerTimeout(namespaceKind.resource(), "get", 1)
+	}
+	return l.w.server.uid, nil
 }
 
 func (l *link) create(o client.Object) (client.Object, error) {

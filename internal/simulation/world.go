@@ -9,7 +9,6 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -29,6 +28,8 @@ var namespaces = []string{"blue", "red"}
 type Options struct {
 	Seed uint64
 	Bug  Bug
+	// Changes has the hub restored from older copies, and replaced.
+	Changes bool
 	// Steps under faults, before they stop.
 	Steps int
 	// Log gets a line for each change, if it is set.
@@ -41,6 +42,9 @@ type Result struct {
 	Broken string
 	// Counts of what happened, so that a test can tell that something did.
 	Programmed, Freed, Drained, Steps int
+	// Changed counts how often the hub became another, Thawed the proxies that followed it again after they were frozen, and
+	// Kept the frontends that were wanted on through it.
+	Changed, Thawed, Kept int
 }
 
 // World is everything in one schedule.
@@ -55,6 +59,13 @@ type World struct {
 	delayed []func() (client.Object, error)
 	// calm: faults have stopped.
 	calm bool
+	// incarnation counts how often the hub has become another.
+	incarnation int
+	change      *change
+	backup      *server
+	backedUp    time.Time
+	// restoring is what a person says of the pool.
+	restoring bool
 	// working counts reconciles in which the API server is asked; inside: something else happens meanwhile.
 	working int
 	inside  bool
@@ -106,12 +117,8 @@ func Run(o Options) Result {
 }
 
 func (w *World) begin() {
-	w.must(w.server.create(&v1alpha1.LoadBalancerClass{
-		ObjectMeta: metav1.ObjectMeta{Name: className},
-		Spec:       v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: proxyPool}, AddressPools: []string{poolName}},
-	}))
+	w.furnish()
 	for _, ns := range namespaces {
-		w.must(w.server.create(newNamespace(ns)))
 		w.agents = append(w.agents, newAgent(w, ns))
 	}
 	for i := range w.hosts {
@@ -127,6 +134,24 @@ func (w *World) begin() {
 		w.mgrs[i] = newManager(w, fmt.Sprintf("manager-%d", i))
 	}
 	w.mgrs[0].elect()
+	if w.Changes {
+		w.warmUp()
+	}
+}
+
+// warmUp has something be served, so that a hub that changes can take it away.
+func (w *World) warmUp() {
+	w.calm = true
+	for _, a := range w.agents {
+		for range 2 + w.n(3) {
+			a.user()
+		}
+	}
+	for range 5 {
+		w.round(time.Second)
+	}
+	w.calm = false
+	w.backUp()
 }
 
 func (w *World) must(_ client.Object, err error) {
@@ -241,7 +266,12 @@ func (w *World) work(m *manager) {
 	case 2, 3:
 		m.work(m.adQueue, m.addrs)
 	default:
-		m.work(m.tgQueue, m.groups)
+		if w.n(3) == 0 && m.work(m.epQueue, m.epochs) {
+			break
+		}
+		if w.n(2) == 0 || w.has(NothingAdopted) || !m.work(m.apQueue, m.adoption) {
+			m.work(m.tgQueue, m.groups)
+		}
 	}
 	w.writer, w.heard = before, had
 }
@@ -249,6 +279,10 @@ func (w *World) work(m *manager) {
 // chaos is what goes wrong by itself.
 func (w *World) chaos() {
 	h := w.hosts[w.n(hosts)]
+	if w.Changes && w.n(5) == 0 {
+		w.alter()
+		return
+	}
 	switch w.n(18) {
 	case 0:
 		if h.up && !h.link.cut {
@@ -294,7 +328,7 @@ func (w *World) chaos() {
 		l := w.links()[w.n(len(w.links()))]
 		k := l.kinds[w.n(len(l.kinds))]
 		if w.n(2) == 0 {
-			l.up[k] = false
+			l.end(k)
 		} else {
 			l.late[k] = time.Now().Add(time.Duration(w.n(60)) * time.Second)
 		}
@@ -313,7 +347,7 @@ func (w *World) chaos() {
 	case 13:
 		w.agents[w.n(len(w.agents))].renumber()
 	case 14:
-		if h.up && h.fromHub && w.n(2) == 0 {
+		if h.up && h.fromHub && (h.told != nil || h.posted != nil) && w.n(2) == 0 {
 			h.handOver()
 			w.trace("%s is handed over to %s", h.name, h.boot)
 		}
@@ -325,7 +359,24 @@ func (w *World) chaos() {
 	case 16:
 		w.sweep()
 	case 17:
+		if w.Changes {
+			break // A report can't be written in a namespace that ends, nor a proxy thaw without it.
+		}
 		w.endNamespace(namespaces[w.n(len(namespaces))])
+	}
+}
+
+// alter backs the hub up, restores or replaces it.
+func (w *World) alter() {
+	w.persons()
+	switch {
+	case !w.Changes:
+	case w.n(8) == 0 && w.change == nil:
+		w.replace()
+	case w.backup == nil:
+		w.backUp()
+	case w.n(2) == 0 && time.Since(w.backedUp) > 2*time.Second && (w.change == nil || w.n(4) == 0):
+		w.restore()
 	}
 }
 
@@ -346,6 +397,7 @@ func (w *World) links() []*link {
 func (w *World) fence(h *host) {
 	o := w.server.objects[proxies][types.NamespacedName{Name: h.name}]
 	if o == nil {
+		h.fenced = true // nobody asks for it
 		return
 	}
 	px := o.(*v1alpha1.Proxy).DeepCopy()
@@ -432,7 +484,7 @@ func (w *World) round(d time.Duration) {
 			m.begin()
 			m.follow()
 			w.writer, w.heard = m, m.heard
-			for n := 0; n < 50 && (m.work(m.lbQueue, m.lbs) || m.work(m.adQueue, m.addrs) || m.work(m.tgQueue, m.groups)); n++ {
+			for n := 0; n < 50 && (m.work(m.lbQueue, m.lbs) || m.work(m.adQueue, m.addrs) || m.work(m.tgQueue, m.groups) || m.work(m.epQueue, m.epochs) || !w.has(NothingAdopted) && m.work(m.apQueue, m.adoption)); n++ {
 				busy = true
 			}
 			w.writer = nil
@@ -441,6 +493,7 @@ func (w *World) round(d time.Duration) {
 			busy = a.step() || busy
 		}
 		w.sweep()
+		w.persons()
 		w.judgeServed()
 	}
 	for _, h := range w.hosts {

@@ -1,0 +1,135 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proxy"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// turn is one of the loop: take in, build, apply, post.
+func (h *host) turn() bool {
+	switch {
+	case !h.up || h.fenced:
+		return false
+	case h.own != nil && h.own.Spec.Fenced != nil:
+		return h.obey()
+	case h.unapplied != nil:
+		h.apply(h.unapplied.Program)
+		h.unapplied, h.dirty = nil, true
+		return true
+	}
+	if era, _ := h.view.Inbox.Era(); era != h.linked {
+		h.linked, h.own = era, nil
+		h.link.anew()
+		if h.w.has(ThawedAtOnce) {
+			at, disk := h.plane, h.disk
+			h.start()
+			h.plane, h.disk = at, disk
+			return true
+		}
+	}
+	before := h.wanted
+	next := h.view.Take()
+	h.wanted = next
+	if before.Frozen != nil && next.Frozen == nil {
+		h.w.result.Thawed++
+	}
+	h.note(next.Changes)
+	h.align(next)
+	if !h.fromHub && (next.Complete || h.w.has(IncompleteView)) && h.registered {
+		h.fromHub = true
+	}
+	if !h.fromHub {
+		good := h.disk.good
+		if h.fromFile || good == nil || good.Memory.Frozen == "" && time.Since(h.started) < patience {
+			return false
+		}
+		h.fromFile = true
+		h.plane.served = h.disk.served
+		h.apply(next.Program)
+		return true
+	}
+	turned := !h.begun || before.Era != next.Era || before.Epoch != next.Epoch || (before.Frozen == nil) != (next.Frozen == nil)
+	if !turned && before.Versions == next.Versions && len(next.Changes) == 0 && before.Frozen == next.Frozen && !h.dirty {
+		return false
+	}
+	h.begun = true
+	s := &stated{wanted: next, served: maps.Clone(h.generations), good: h.view.LastGood()}
+	s.good.Through = next.Versions
+	h.changed = h.changed || len(next.Changes) > 0
+	h.removal = h.removal || turned || proxy.Removes(lb.Diff(h.plane.program, next.Program))
+	if h.w.has(SpeaksBeforeApply) && !turned {
+		s.seen = h.observe()
+		h.posted = s
+		h.dirty, h.unapplied = false, &next
+		return true
+	}
+	h.apply(next.Program)
+	h.plane.served = s.served
+	s.outcome = dataplane.Outcome{Refused: slices.Clone(h.plane.refused)}
+	s.seen = h.observe()
+	h.dirty = false
+	h.posted = s
+	return true
+}
+
+// apply makes the plane follow.
+func (h *host) apply(next *lb.Program) {
+	if h.fromHub {
+		h.w.judgeDrops(h, h.plane.program, next)
+	}
+	h.plane.apply(next, h.refuse)
+}
+
+// obey lets go of everything: somebody fenced the proxy.
+func (h *host) obey() bool {
+	if h.plane.idle() && h.disk.good == nil {
+		return false
+	}
+	h.w.trace("%s is fenced, and lets go", h.name)
+	h.plane, h.disk, h.synced = emptyPlane(), file{}, file{}
+	clear(h.keeps)
+	return true
+}
+
+// note keeps the generations of the LoadBalancers that the view shows.
+func (h *host) note(changes []proxy.Change) {
+	for _, c := range changes {
+		if c.Resource != proxy.LoadBalancers {
+			continue
+		}
+		key := types.NamespacedName{Namespace: c.Key.Namespace, Name: c.Key.Name}
+		if c.Object == nil {
+			delete(h.generations, key)
+		} else {
+			h.generations[key] = generation{c.Object.GetUID(), c.Object.GetGeneration()}
+		}
+	}
+}
+
+// align notes that the host serves what the present hub says.
+func (h *host) align(next proxy.Wanted) {
+	in := h.view.Inbox
+	if next.Complete && in.Sure() && in.Frozen() == nil && h.link.knows(h.w.incarnation) {
+		h.aligned = h.w.incarnation
+	}
+}
+
+func (h *host) observe() dataplane.Observation {
+	if h.w.has(OpenConnectionsForgotten) {
+		return dataplane.Observation{}
+	}
+	return h.plane.observe()
+}
+
+// traffic opens or ends a connection.
+func (h *host) traffic() {
+	if h.on && h.plane.traffic(h.w.n) {
+		h.dirty = true
+	}
+}
