@@ -252,6 +252,9 @@ func (s *site) judge(event func(context.Context) error) traffic.Report {
 	reports, err := g.Around(s.t.Context(), event)
 	if len(reports) == 1 {
 		s.t.Log(reports[0].String())
+		for _, lost := range reports[0].Lost[:min(3, len(reports[0].Lost))] {
+			s.t.Log(lost)
+		}
 	}
 	s.must(err)
 	return reports[0]
