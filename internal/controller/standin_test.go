@@ -36,7 +36,12 @@ func (h *hub) proxy(name string) *standin {
 	h.t.Helper()
 	name = h.name + "-" + name
 	s := &standin{hub: h, name: name, boot: rand.String(8), refused: map[string][]v1alpha1.RefusedFrontend{}}
-	h.create(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: h.name}})
+	p := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: h.name}}
+	h.create(p)
+	h.eventually("a boot to be registered", func(ctx ctx) error {
+		p.Status.Boot, p.Status.Seq, p.Status.Phase = s.boot, 1, v1alpha1.ProxyStarting
+		return h.api.Status().Update(ctx, p)
+	})
 	s.renew()
 	return s
 }

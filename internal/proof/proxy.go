@@ -15,7 +15,7 @@ type Proxy struct {
 	Boot string
 	// Live: its Lease was seen renewed within Silence.
 	Live bool
-	// Renewed: its Lease was seen renewed since the watcher's start.
+	// Renewed: its Lease was seen renewed since the watcher's start, and the status that the Lease goes with is here.
 	Renewed bool
 	// Out: fenced, or Left. It cannot serve.
 	Out bool
@@ -125,7 +125,7 @@ func (p *Proxy) lacks(namespace string, need Vector) string {
 	case p.Frozen():
 		return "serves on what it had, for the hub has changed"
 	case !p.Renewed:
-		return "has not renewed its Lease since this manager started"
+		return "has yet to be heard of by this manager"
 	}
 	return p.reaches(namespace, need)
 }

@@ -40,7 +40,7 @@ func (p *Proxy) holds(a Release) string {
 	case p.Frozen():
 		return "serves on what it had, for the hub has changed"
 	case p.Live && !p.Renewed:
-		return "has not renewed its Lease since this manager started"
+		return "has yet to be heard of by this manager"
 	case p.Through.Addresses < a.Version:
 		return "has not applied the release yet"
 	}

@@ -166,6 +166,8 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 	switch word := f.leases[p.Name]; word.boot {
 	case "":
 	case p.Status.Boot:
+		// A status that the Lease knows and that isn't here yet may say that the hub has changed.
+		v.Renewed = v.Renewed && word.seq <= p.Status.Seq
 		// What a later status said of exceptions isn't known here yet. What an earlier one said may have been taken
 		// back since: the versions of a hub that has changed mean something else.
 		if p.Status.Seq == word.seq || word.seq == 0 && v.HubChanged == "" {
@@ -174,7 +176,7 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 	default:
 		// Another process renews the Lease than the one that reported. Either that one is gone, or this one: their
 		// watches lag each other.
-		v.Passing, v.Reported = v.Reported, false
+		v.Passing, v.Reported, v.Renewed = v.Reported, false, false
 	}
 	for namespace, r := range f.reports[p.Name] {
 		switch {

@@ -140,6 +140,8 @@ func TestLeaseRepeatsHowFarItsBootHasCome(t *testing.T) {
 		t.Errorf("another process renews: %+v", p)
 	} else if !p.Passing {
 		t.Error("nobody waits for a proxy whose process changed")
+	} else if p.Renewed {
+		t.Error("heard of, and what its process says first isn't here")
 	}
 }
 
@@ -165,12 +167,14 @@ func TestALeaseIsBelievedWithTheStatusThatBelongsToIt(t *testing.T) {
 	f.SetLease(l)
 	if p := one(t, f); p.Through.Addresses != 5 {
 		t.Errorf("through %d, and the status that names its reports isn't here", p.Through.Addresses)
+	} else if !p.Live || p.Renewed || len(f.Trouble().Unseen) != 1 {
+		t.Errorf("%+v: the status that isn't here may say that the hub has changed", p)
 	}
 	next := px.DeepCopy()
 	next.Status.Seq = 4
 	f.SetProxy(next)
-	if p := one(t, f); p.Through.Addresses != 9 {
-		t.Errorf("through %d with the status", p.Through.Addresses)
+	if p := one(t, f); p.Through.Addresses != 9 || !p.Renewed || !f.Trouble().None() {
+		t.Errorf("through %d with the status, renewed: %v", p.Through.Addresses, p.Renewed)
 	}
 }
 
