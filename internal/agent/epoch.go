@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,8 +21,9 @@ import (
 const (
 	// epochWriters at LoadBalancers that the hub lacks.
 	epochWriters = 16
-	// epochPause is between two looks through all objects.
-	epochPause = time.Second
+	// epochPause is between two looks through all objects; after each that failed twice as long, at most epochPauseMost.
+	epochPause     = time.Second
+	epochPauseMost = time.Minute
 )
 
 // epochs brings the hub's objects up to date after the hub has become another, and notes its epoch: the hub's word that
@@ -36,7 +39,7 @@ type epochs struct {
 
 // Start looks through all objects until one look finds nothing to write.
 func (e *epochs) Start(ctx context.Context) error {
-	began := time.Now()
+	began, pause := time.Now(), epochPause
 	for e.bond.noted.Load() < e.bond.epoch {
 		wrote, err := e.round(ctx)
 		if err == nil && wrote == 0 {
@@ -48,12 +51,15 @@ func (e *epochs) Start(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("not all objects are in the hub yet, trying again", "epoch", e.bond.epoch, "err", err)
 		}
-		t := time.NewTimer(epochPause)
+		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
 			return nil
+		}
+		if pause = min(2*pause, epochPauseMost); err == nil {
+			pause = epochPause
 		}
 	}
 	return nil
@@ -66,7 +72,7 @@ func (e *epochs) round(ctx context.Context) (wrote int64, err error) {
 		return 0, fmt.Errorf("listing TargetGroups: %w", err)
 	}
 	n, _, err := e.nodes.round(ctx, groups)
-	if err != nil {
+	if err != nil && !lasting(err) {
 		return 0, err
 	}
 	list := &clusterv1.LoadBalancerList{}
@@ -110,7 +116,7 @@ func (e *epochs) round(ctx context.Context) (wrote int64, err error) {
 }
 
 // mend writes the LoadBalancer of a Service that should have one where l, the hub's, is not as it should be. What is being
-// replaced, is another's, or is refused for what it says isn't waited for.
+// replaced, is another's, or is refused for good isn't waited for.
 func (e *epochs) mend(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (did bool, err error) {
 	if service.Decide(e.services.filter, s, l) != service.Serve || l != nil && (l.DeletionTimestamp != nil || !service.MadeFrom(l, s)) {
 		return false, nil
@@ -122,10 +128,19 @@ func (e *epochs) mend(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalan
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	if _, err := e.services.ensure(ctx, s, l, want); err != nil {
-		if apierrors.IsInvalid(err) {
+		if lasting(err) {
 			return false, nil
 		}
 		return false, err
 	}
 	return true, nil
+}
+
+// lasting says that the hub refuses all these writes for what they say, or because there are as many objects as may be:
+// to wait for them would be to wait for a person.
+func lasting(err error) bool {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(all.Unwrap(), func(err error) bool { return !lasting(err) })
+	}
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }

@@ -51,7 +51,7 @@ func (r *nodes) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// round compares the hub's groups, and counts what it wrote, now or before, that isn't listed yet. again says when to look again at a write that isn't listed.
+// round compares the hub's groups, and counts what it wrote, now or before, that isn't listed yet; not what the hub refuses for good. again says when to look again at a write that isn't listed.
 func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrote int64, again time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +100,11 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 		if exists && labelled && equality.Semantic.DeepEqual(is, spec) {
 			continue
 		}
-		wrote++
-		errs = append(errs, r.apply(ctx, index, says, spec))
+		err := r.apply(ctx, index, says, spec)
+		if !lasting(err) {
+			wrote++
+		}
+		errs = append(errs, err)
 	}
 	for index, g := range groups {
 		if _, wanted := want[index]; !wanted && g.DeletionTimestamp == nil {
