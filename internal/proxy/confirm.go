@@ -284,6 +284,15 @@ func (in *Inbox) Wrote(era int, hubUID string, proxyUID types.UID, seq int64) {
 	m.HubUID, m.ProxyUID, m.Seq = hubUID, proxyUID, max(m.Seq, seq)
 }
 
+// Read notes with what seq the own Proxy was read, in that era: so a write comes back whose answer was lost.
+func (in *Inbox) Read(era int, proxyUID types.UID, seq int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if m := in.present(); era == in.era && m.ProxyUID == proxyUID {
+		m.Seq = max(m.Seq, seq)
+	}
+}
+
 // OwnDeleted takes the watch's word that the own Proxy was deleted. A hub that says so itself has not lost it.
 func (in *Inbox) OwnDeleted() {
 	in.mu.Lock()

@@ -42,6 +42,8 @@ type fakeHub struct {
 	own      *Own
 	// others are further processes of that name.
 	others []*Own
+	// dying: it takes the next write of status, its watches say so, and it goes away without an answer.
+	dying bool
 	// onReport is called before each write of a report takes effect.
 	onReport func()
 }
@@ -181,11 +183,19 @@ func (h *fakeHub) UpdateProxy(_ context.Context, px *v1alpha1.Proxy) (*v1alpha1.
 }
 
 func (h *fakeHub) UpdateProxyStatus(_ context.Context, px *v1alpha1.Proxy) (*v1alpha1.Proxy, error) {
-	return h.update(px, func(o *v1alpha1.Proxy) {
+	lost := false
+	out, err := h.update(px, func(o *v1alpha1.Proxy) {
 		o.Status = px.DeepCopy().Status
 		h.statuses++
 		h.journal.add("status %s", px.Status.Through.LoadBalancers)
+		if h.dying {
+			lost, h.away, h.dying = true, true, false
+		}
 	})
+	if lost {
+		return nil, errors.New("connection reset before the answer")
+	}
+	return out, err
 }
 
 func (h *fakeHub) CountProxies(context.Context) (n int, err error) {

@@ -231,6 +231,36 @@ func TestBumpedRevisionsDoNotHideARestoredHub(t *testing.T) {
 	})
 }
 
+// The hub's last word was the watch's, of what it took and didn't answer.
+func TestAnAnswerThatWasLostDoesNotHideARestoredHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.class_, f.shop)
+		settle(time.Second)
+		old := w.hub.copy()
+		w.hub.mu.Lock()
+		w.hub.dying = true
+		w.hub.mu.Unlock()
+		for _, o := range f.all() {
+			w.set(o)
+		}
+		settle(5 * time.Second)
+		w.lost()
+		old.version += 1_000_000
+		w.hub.restore(old)
+		w.hub.comeBack()
+		w.version += 1_000_000
+		w.opened()
+		w.list(f.class_, f.shop)
+		settle(5 * time.Second)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.serves(ours...)
+	})
+}
+
 // Its status was not written since the copy was made: only the lists tell.
 func TestAListOfOldTellsOfARestoredHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -155,6 +155,7 @@ func (r *reporter) seen(px *v1alpha1.Proxy, now time.Time) {
 	s := &r.status
 	before := s.object
 	s.object, s.seq = px, max(s.seq, px.Status.Seq)
+	r.inbox.Read(r.era, px.UID, px.Status.Seq)
 	switch {
 	case px.UID != before.UID || px.Status.Boot == "" || !r.o.speaks(px):
 		// Made anew, emptied, or made another's by hand.

@@ -429,6 +429,7 @@ func (h *host) failed(px *v1alpha1.Proxy, err error) {
 		h.view.Inbox.Doubt()
 	default:
 		h.object, h.top = have, max(h.top, have.Status.Seq)
+		h.view.Inbox.Read(h.era, have.UID, have.Status.Seq)
 		h.registered = have.Status.Boot == h.boot // else it is what came late
 	}
 }
