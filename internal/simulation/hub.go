@@ -163,8 +163,9 @@ func (w *World) furnish() {
 	}))
 }
 
-// persons do by and by what only they can: they say that a restore is over, take out a manager's fence from a proxy that obeyed it, and
-// let go of addresses that are kept for LoadBalancers which nobody wants any more.
+// persons do by and by what only they can: they say that a restore is over, fence again a machine that is gone for good, of which an
+// older copy knows nothing, take out a manager's fence from a proxy that obeyed it, and let go of addresses that are kept for
+// LoadBalancers which nobody wants any more.
 func (w *World) persons() {
 	if w.restoring && w.settled() == "" {
 		w.restoring = false
@@ -172,6 +173,9 @@ func (w *World) persons() {
 	}
 	w.decide()
 	for _, h := range w.hosts {
+		if px := w.proxyOf(h); h.fenced && px != nil && px.Spec.Fenced == nil && (w.calm || w.n(3) == 0) {
+			w.fence(h)
+		}
 		if px := w.proxyOf(h); px != nil && px.Spec.Fenced != nil && !h.fenced && !w.frozen() && h.up && h.plane.idle() && (w.calm || w.n(3) == 0) {
 			px = px.DeepCopy()
 			px.Spec.Fenced = nil
