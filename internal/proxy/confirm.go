@@ -206,6 +206,7 @@ func (in *Inbox) begin(change *HubChange, a Answer) {
 		in.memory.Through = in.through()
 	} else {
 		in.earlier = nil
+		in.memory.lose()
 	}
 	sinceServed := in.memory.changed(a)
 	switch {
@@ -239,6 +240,7 @@ func (in *Inbox) remember(m Memory) {
 	in.memory = m
 	if m.Frozen != "" {
 		in.frozen = &HubChange{m.Frozen, "it was so when this process started"}
+		in.memory.lose() // It may have changed again while nobody watched it.
 		return
 	}
 	in.doubt() // The hub may have changed while nobody watched it.

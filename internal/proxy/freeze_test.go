@@ -509,6 +509,56 @@ func TestAHubThatChangesAgainBeginsAnew(t *testing.T) {
 	})
 }
 
+// What an agent wrote before a second change, in the epoch that the first one brought, may be lost by that. A process that
+// starts while frozen does not know whether there was one.
+func TestAnEpochThatWasHeardWhileFrozenIsNotTakenForTheNext(t *testing.T) {
+	for name, again := range map[string]bool{"changed again": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet()
+				dir := t.TempDir()
+				w := restored(t, dir, f)
+				defer func() { w.stop() }()
+				all := f.all()
+				all[8], all[9] = tenant("shop", 1, 1), tenant("lab", 1, 0)
+				w.list(all...)
+				settle(time.Second)
+				if st := w.status(); !slices.Equal(st.Held, []string{"lab"}) {
+					t.Fatalf("status %+v once one agent is through", st)
+				}
+				second := w.hub.copy()
+				moved := f.webNodes.DeepCopyObject().(*v1alpha1.TargetGroup)
+				moved.Generation, moved.Spec.Targets[0].Addresses = 2, []string{"10.0.0.2"}
+				w.set(moved)
+				settle(5 * time.Second)
+				w.members("10.0.0.2")
+				if again {
+					w.stop()
+					w.hub.restore(second)
+					w.restart(dir)
+				} else {
+					w.lost()
+					w.hub.restore(second)
+				}
+				w.version = 90
+				w.opened()
+				settle(time.Second)
+				w.list(all...)
+				settle(time.Minute)
+				w.members("10.0.0.2")
+				if st := w.status(); !slices.Equal(st.Held, []string{"lab", "shop"}) || st.Epoch != 1 {
+					t.Fatalf("status %+v before agents have written all again", st)
+				}
+				w.set(tenant("shop", 2, 2))
+				w.set(tenant("lab", 2, 2))
+				settle(time.Second)
+				w.members("10.0.0.1")
+				w.isThawed(2)
+			})
+		})
+	}
+}
+
 // The Lease says that a proxy is there: not before it has said that the hub has changed.
 func TestHubChangedIsSaidBeforeTheLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

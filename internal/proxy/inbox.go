@@ -130,6 +130,9 @@ func (in *Inbox) takeIn(r Resource, b batch) {
 		case o != nil && old != nil && servedAlike(old, o):
 			in.events(r, "same")
 		case o != nil:
+			if in.frozen != nil {
+				in.memory.Heard = max(in.memory.Heard, epochsOf(o)[0])
+			}
 			in.events(r, "set")
 			in.known[r][k] = o
 			in.add(Change{r, k, o})

@@ -16,11 +16,16 @@ type Memory struct {
 	Seq int64 `json:"seq,omitempty"`
 	// Epoch is the last one that was adopted.
 	Epoch int64 `json:"epoch,omitempty"`
+	// Heard is the highest epoch that was heard of while Frozen, and is not adopted yet.
+	Heard int64 `json:"heard,omitempty"`
 	// Frozen is why what is served is not this hub's any more, as a reason of the condition HubChanged; empty: it is.
 	Frozen string `json:"frozen,omitempty"`
 	// Through is up to where the hub's resources were known; in a file it is the last batch's.
 	Through Versions `json:"-"`
 }
+
+// lose counts what was heard while frozen as adopted: what agents wrote in that epoch may be lost by now.
+func (m *Memory) lose() { m.Epoch, m.Heard = max(m.Epoch, m.Heard), 0 }
 
 // Answer is what a hub says of itself, read live.
 type Answer struct {
