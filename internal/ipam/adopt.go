@@ -11,6 +11,8 @@ type Adopters struct {
 	Against []string
 	// Overruled says of a claimant that those know better than it.
 	Overruled func(proxy string) bool
+	// Behind have served in this hub, and may serve the address as the ledger says: what they have applied isn't known now.
+	Behind []string
 	// Earlier are others whose claim made the ledger what it is, and who still count.
 	Earlier []string
 }
@@ -65,6 +67,9 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 		if len(keep.Disagree) > 0 {
 			keep.Disagree = join(keep.Disagree, who.Against)
 		}
+		return keep
+	case e.Phase == Granted && len(who.Behind) > 0:
+		keep.Disagree = join(claimants(claims), who.Behind)
 		return keep
 	case len(who.Earlier) > 0 || e.Phase == Moved:
 		keep.Disagree = join(claimants(claims), who.Earlier)

@@ -54,6 +54,9 @@ func TestWhatRunsIsAdopted(t *testing.T) {
 		"another serves as the ledger says":         {ledger: []Entry{granted("y", Granted, 80)}, claims: []Claim{claim("p", "x", 80)}, who: against(true), want: Keep, stale: []string{"p"}},
 		"another does, and may be the wrong one":    {ledger: []Entry{granted("y", Granted, 80)}, claims: []Claim{claim("p", "x", 80)}, who: against(false), want: Keep, disagree: []string{"p", "z"}},
 		"another does, and there is no contest":     {ledger: []Entry{granted("x", Granted, 80)}, claims: []Claim{claim("p", "x", 80, 81)}, who: against(true), want: Change, holders: "a/x TCP/80 TCP/81;"},
+		"another may, and isn't heard of now":       {ledger: []Entry{granted("y", Granted, 80)}, claims: []Claim{claim("p", "x", 80)}, who: Adopters{Behind: []string{"z"}}, want: Keep, disagree: []string{"p", "z"}},
+		"another may, and there is no contest":      {ledger: []Entry{granted("x", Granted, 80)}, claims: []Claim{claim("p", "x", 80, 81)}, who: Adopters{Behind: []string{"z"}}, want: Change, holders: "a/x TCP/80 TCP/81;"},
+		"another may, and it was being released":    {ledger: []Entry{granted("y", Releasing, 80)}, claims: []Claim{claim("p", "x", 80)}, who: Adopters{Behind: []string{"z"}}, want: Change, holders: "a/x TCP/80;"},
 		"the ledger says what another proxy claims": {ledger: []Entry{granted("y", Granted, 80)}, claims: []Claim{claim("p", "x", 80)}, who: Adopters{Earlier: []string{"q"}}, want: Keep, disagree: []string{"p", "q"}},
 	} {
 		t.Run(name, func(t *testing.T) {

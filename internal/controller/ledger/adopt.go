@@ -64,9 +64,13 @@ func (k *Keeper) adopters(name string, claims []ipam.Claim, proxies []*proof.Pro
 		if slices.Contains(earlier, p.Name) {
 			out.Earlier = append(out.Earlier, p.Name)
 		}
-		if p.Live && p.Reported && p.Settled && !p.Frozen() && p.Pool == r.object.Spec.ProxyPool && p.Through.Addresses >= r.version {
+		switch {
+		case p.Frozen() || p.Pool != r.object.Spec.ProxyPool:
+		case p.Live && p.Reported && p.Settled && p.Through.Addresses >= r.version:
 			out.Against = append(out.Against, p.Name)
 			epoch = max(epoch, p.Epoch)
+		case p.Boot != "" && (p.Live || !k.ledger.IgnoresSilent(r.object.Spec.Pool)):
+			out.Behind = append(out.Behind, p.Name) // it is restarted, silent, or yet to apply the latest
 		}
 	}
 	claimants := map[string]struct{}{}

@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+)
+
+// An address isn't taken from its holder while a proxy may serve it for that, whatever keeps the proxy from saying so.
+func TestAnAddressIsNotAdoptedPastAWitnessThatIsAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*proof.Proxy)
+		adopts   bool
+		disagree []string
+		ignore   bool
+	}{
+		"it says so":                        {change: func(*proof.Proxy) {}, disagree: []string{"a", "c"}},
+		"it restarts":                       {change: func(p *proof.Proxy) { p.Reported = false }, disagree: []string{"a", "c"}},
+		"it is silent":                      {change: func(p *proof.Proxy) { p.Live = false }, disagree: []string{"a", "c"}},
+		"it is silent, and that is ignored": {change: func(p *proof.Proxy) { p.Live = false }, ignore: true, adopts: true},
+		"it has yet to apply a note":        {change: func(p *proof.Proxy) { p.Through.Addresses = 0 }, disagree: []string{"a", "c"}},
+		"its reports are on the way":        {change: func(p *proof.Proxy) { p.Settled = false }, disagree: []string{"a", "c"}},
+		"it has never served here":          {change: func(p *proof.Proxy) { p.Boot, p.Reported = "", false }, adopts: true},
+		"it is fenced":                      {change: func(p *proof.Proxy) { p.Out = true }, adopts: true},
+		"it serves others":                  {change: func(p *proof.Proxy) { p.Pool, p.Live = "core", false }, adopts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t, newStore(1, 0), ignore, "192.0.2.0/32")
+			if _, err := k.Grant(t.Context(), needsOf(1)); err != nil {
+				t.Fatal(err)
+			}
+			if c.ignore {
+				p := ipam.Pool{Name: "public", Share: ipam.ShareNamespace, PerTenant: ipam.Unbounded, IgnoreSilent: true}
+				p.Ranges = []ipam.Range{{First: netip.MustParseAddr("192.0.2.0"), Last: netip.MustParseAddr("192.0.2.0")}}
+				k.SetPools([]ipam.Pool{p})
+			}
+			a := &proof.Proxy{Name: "a", Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, Through: proof.Vector{Addresses: 99}}
+			c.change(a)
+			frozen := &proof.Proxy{Name: "c", Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, HubChanged: v1alpha1.ReasonHubRestored}
+			address := netip.MustParseAddr("192.0.2.0")
+			claims := []ipam.Claim{{Proxy: "c", ProxyPool: "edge", Address: address, Holder: ipam.Holder{Ref: needsOf(2).Ref, Ports: needsOf(2).Ports}}}
+			d, err := k.Adopt(t.Context(), address, claims, []*proof.Proxy{a, frozen})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := mustGet(k, "192.0.2.0")
+			_, adopted := e.Holder(needsOf(2).Ref)
+			if adopted != c.adopts || !slices.Equal(d.Disagree, c.disagree) || len(d.Stale) > 0 || k.Disputed() == c.adopts {
+				t.Errorf("adopted %v, disagree %v, stale %v", adopted, d.Disagree, d.Stale)
+			}
+		})
+	}
+}
