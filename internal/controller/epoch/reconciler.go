@@ -26,6 +26,8 @@ const (
 	silence = 150 * time.Second
 	// lookAgain is how often a Tenant that is waited for is looked at, whatever clocks do.
 	lookAgain = time.Hour
+	// annotationHeldAgain on a Tenant is the epoch in which its agent was given Wait once more, for it was at work.
+	annotationHeldAgain = "fairlead.dev/held-again"
 )
 
 // Options of a Reconciler.
@@ -53,10 +55,11 @@ type Reconciler struct {
 	agents map[types.UID]sighting // by the Tenant's UID
 }
 
-// sighting is when a renewal of an agent's Lease was first seen.
+// sighting is when a renewal of an agent's Lease was first seen; renewed: there was another before it.
 type sighting struct {
 	renewal string
 	seen    time.Time
+	renewed bool
 }
 
 // New returns a reconciler that hears of changes in the fleet.
@@ -131,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	} else if t.Annotations[v1alpha1.AnnotationHeldUntil] != "" {
-		if err := r.hold(ctx, t, ""); err != nil {
+		if err := r.hold(ctx, t, "", ""); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -151,15 +154,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // wait gives the agent its time, and sets next's epoch when that is over.
 func (r *Reconciler) wait(ctx context.Context, t *v1alpha1.Tenant, a agent, next *v1alpha1.Tenant) (again time.Duration, err error) {
 	until, parseErr := time.Parse(time.RFC3339, t.Annotations[v1alpha1.AnnotationHeldUntil])
+	whole, epoch := r.Now().Add(Wait).UTC().Format(time.RFC3339), strconv.FormatInt(next.Status.HubEpoch, 10)
 	switch left := until.Sub(r.Now()); {
 	case parseErr != nil:
-		return lookAgain, r.hold(ctx, t, r.Now().Add(Wait).UTC().Format(time.RFC3339))
+		return lookAgain, r.hold(ctx, t, whole, "")
 	case left > 0:
 		return min(lookAgain, max(left, time.Second)), nil
-	case !a.silent && a.since < silence:
+	case !a.silent && !a.renewed:
 		return silence - a.since, nil // this manager hasn't looked for long enough
-	case !a.silent && a.knows:
-		return lookAgain, r.hold(ctx, t, r.Now().Add(Wait).UTC().Format(time.RFC3339)) // it is at work
+	case !a.silent && a.knows && t.Annotations[annotationHeldAgain] != epoch:
+		return lookAgain, r.hold(ctx, t, whole, epoch) // it is at work
 	}
 	next.Status.AgentEpoch = next.Status.HubEpoch
 	r.Logger.Warn("a tenant's agent is waited for no longer", "tenant", t.Name, "epoch", next.Status.HubEpoch)
@@ -170,14 +174,16 @@ func (r *Reconciler) wait(ctx context.Context, t *v1alpha1.Tenant, a agent, next
 	return 0, nil
 }
 
-// hold writes until when the agent is waited for; empty: it isn't.
-func (r *Reconciler) hold(ctx context.Context, t *v1alpha1.Tenant, until string) error {
+// hold writes until when the agent is waited for, and in which epoch it was given more time; empty: neither.
+func (r *Reconciler) hold(ctx context.Context, t *v1alpha1.Tenant, until, again string) error {
 	next := t.DeepCopy()
 	if next.Annotations == nil {
 		next.Annotations = map[string]string{}
 	}
-	if next.Annotations[v1alpha1.AnnotationHeldUntil] = until; until == "" {
-		delete(next.Annotations, v1alpha1.AnnotationHeldUntil)
+	for name, value := range map[string]string{v1alpha1.AnnotationHeldUntil: until, annotationHeldAgain: again} {
+		if next.Annotations[name] = value; value == "" {
+			delete(next.Annotations, name)
+		}
 	}
 	if err := r.Client.Patch(ctx, next, client.MergeFrom(t), client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("annotating Tenant %s: %w", t.Name, err)
@@ -190,9 +196,9 @@ type agent struct {
 	epoch int64
 	// knows says that it notes epochs at all.
 	knows bool
-	// silent: it never came, or renews no longer; since is for how long its last renewal is known here.
-	silent bool
-	since  time.Duration
+	// silent: it never came, or renews no longer; renewed: it was seen to renew. since is for how long its last renewal is known here.
+	silent, renewed bool
+	since           time.Duration
 }
 
 func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant) (agent, error) {
@@ -223,10 +229,10 @@ func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant) (agent, erro
 	defer r.mu.Unlock()
 	s, ok := r.agents[t.UID]
 	if !ok || s.renewal != renewal {
-		s = sighting{renewal, r.Now()}
+		s = sighting{renewal, r.Now(), ok}
 		r.agents[t.UID] = s
 	}
-	a.since = r.Now().Sub(s.seen)
+	a.since, a.renewed = r.Now().Sub(s.seen), s.renewed
 	a.silent = a.since >= silence
 	return a, nil
 }
