@@ -156,7 +156,7 @@ func (r *Reconciler) wait(ctx context.Context, t *v1alpha1.Tenant, a agent, next
 	until, parseErr := time.Parse(time.RFC3339, t.Annotations[v1alpha1.AnnotationHeldUntil])
 	whole, epoch := r.Now().Add(Wait).UTC().Format(time.RFC3339), strconv.FormatInt(next.Status.HubEpoch, 10)
 	switch left := until.Sub(r.Now()); {
-	case parseErr != nil:
+	case parseErr != nil, next.Status.HubEpoch > t.Status.HubEpoch && left < Wait-time.Minute: // what is there is of an earlier epoch
 		return lookAgain, r.hold(ctx, t, whole, "")
 	case left > 0:
 		return min(lookAgain, max(left, time.Second)), nil

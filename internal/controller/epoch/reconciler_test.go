@@ -57,6 +57,43 @@ func (s *stage) round() *v1alpha1.Tenant {
 	return t
 }
 
+func (s *stage) says(t *v1alpha1.Tenant, hub, agent int64, left time.Duration) {
+	s.Helper()
+	until := ""
+	if left != 0 {
+		until = at(left)
+	}
+	if is := t.Annotations[v1alpha1.AnnotationHeldUntil]; t.Status.HubEpoch != hub || t.Status.AgentEpoch != agent || is != until {
+		s.Fatalf("hub %d, agent %d, held until %q; want %d, %d, %q", t.Status.HubEpoch, t.Status.AgentEpoch, is, hub, agent, until)
+	}
+}
+
+func at(left time.Duration) string { return time.Now().Add(left).UTC().Format(time.RFC3339) }
+
+// A copy that was made while an earlier change was waited for has that one's time.
+func TestATimeFromBeforeTheRestoreIsNotCounted(t *testing.T) {
+	for name, left := range map[string]time.Duration{"long over": -100 * time.Hour, "soon over": time.Minute, "no time": 0, "what this manager just wrote": Wait} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tenant := &v1alpha1.Tenant{Status: v1alpha1.TenantStatus{HubEpoch: 4, AgentEpoch: 3}}
+				if left != 0 {
+					tenant.Annotations = map[string]string{v1alpha1.AnnotationHeldUntil: at(left)}
+				}
+				s := newStage(t, tenant)
+				s.says(s.round(), 5, 3, Wait)
+				// In the same epoch it counts.
+				time.Sleep(Wait - time.Second)
+				s.says(s.round(), 5, 3, time.Second)
+				time.Sleep(time.Second)
+				if is := s.round(); is.Status.AgentEpoch != 5 {
+					t.Errorf("waited for on: %+v", is)
+				}
+				s.says(s.round(), 5, 5, 0)
+			})
+		})
+	}
+}
+
 // An agent that renews its Lease and never says that all is written gets twice the time, and no more: whoever manages.
 // One that knows no epochs gets the time once.
 func TestAnAgentThatNeverComesToAnEndIsGivenUp(t *testing.T) {
