@@ -58,7 +58,7 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 	case !contested:
 	case e.Phase == Granted && len(who.Against) > 0:
 		for _, p := range claimants(claims) {
-			if who.Overruled(p) {
+			if who.Overruled(p) && !l.restoring(e.Pool) {
 				keep.Stale = append(keep.Stale, p)
 			} else {
 				keep.Disagree = append(keep.Disagree, p)
@@ -84,6 +84,12 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 		return keep
 	}
 	return Adopted{Step: Step{action, next}}
+}
+
+// restoring says that a pool's ledger is an older copy: who follows it knows no better than it.
+func (l *Ledger) restoring(pool string) bool {
+	p := l.pools[pool]
+	return p != nil && p.Restoring
 }
 
 // left is what the holders of e have beside what is claimed by others.

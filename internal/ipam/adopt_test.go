@@ -23,6 +23,21 @@ func granted(holder string, phase Phase, ports ...int32) Entry {
 	return Entry{Name: served.String(), Address: served, Pool: "public", ProxyPool: "edge", Phase: phase, Holders: []Holder{c.Holder}}
 }
 
+// Where the ledger is an older copy, proxies that follow it prove nothing.
+func TestNobodyIsStaleWhileAPoolIsRestored(t *testing.T) {
+	for _, restoring := range []bool{false, true} {
+		l := New()
+		p := pool(t, "public", 1, "192.0.2.0/29")
+		p.Restoring = restoring
+		l.SetPools([]Pool{p})
+		l.Set(granted("y", Granted, 80))
+		got := l.Adopt(served, []Claim{claim("p", "x", 80)}, Adopters{Against: []string{"u", "v", "z"}, Overruled: func(string) bool { return true }})
+		if got.Action != Keep || restoring == (len(got.Stale) > 0) || restoring != slices.Equal(got.Disagree, []string{"p", "u", "v", "z"}) {
+			t.Errorf("restoring %v: %+v", restoring, got)
+		}
+	}
+}
+
 func TestWhatRunsIsAdopted(t *testing.T) {
 	nobody := Adopters{}
 	against := func(overruled bool) Adopters {

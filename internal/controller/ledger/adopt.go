@@ -77,12 +77,12 @@ func (k *Keeper) adopters(name string, claims []ipam.Claim, proxies []*proof.Pro
 	for _, c := range claims {
 		claimants[c.Proxy] = struct{}{}
 	}
-	// One that comes from another hub knows nothing of this one. One that knows this hub in a later state may know
-	// better, unless others have adopted an epoch since that it hasn't. And where most serve otherwise, those who follow the
-	// ledger may be new, and know nothing.
+	// One that comes from another hub knows nothing of this one, if anybody here has adopted an epoch of it. One that knows
+	// this hub in a later state may know better, unless others have adopted an epoch since that it hasn't. And where most
+	// serve otherwise, those who follow the ledger may be new, and know nothing.
 	out.Overruled = func(proxy string) bool {
 		p := byName[proxy]
-		return p != nil && len(out.Against) > len(claimants) && (p.HubChanged == v1alpha1.ReasonHubReplaced || p.Epoch < epoch)
+		return p != nil && len(out.Against) > len(claimants) && (p.HubChanged == v1alpha1.ReasonHubReplaced && epoch > 0 || p.Epoch < epoch)
 	}
 	return out
 }
