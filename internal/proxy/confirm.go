@@ -130,10 +130,17 @@ func (in *Inbox) Sure() bool {
 }
 
 // Same says that a hub that was just read is the one that is remembered, and may be written to; if it isn't, that is a doubt.
-func (in *Inbox) Same(a Answer) bool {
+func (in *Inbox) Same(a Answer) bool { return in.same(a, false) }
+
+// same does. watched: the own Proxy was read before, so its status may be less than what was written because somebody has emptied it.
+func (in *Inbox) same(a Answer, watched bool) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.present().changed(a) == nil {
+	m := *in.present()
+	if watched {
+		m.Seq = 0
+	}
+	if m.changed(a) == nil {
 		return true
 	}
 	in.doubt()
@@ -272,18 +279,24 @@ func (in *Inbox) Era() (n int, ends <-chan struct{}) {
 	return in.era, in.eraEnds
 }
 
-// Wrote notes that a write of the own Proxy's status, begun in that era, was answered.
-func (in *Inbox) Wrote(era int, hubUID string, proxyUID types.UID, seq int64) {
+// Wrote notes that a write of the own Proxy's status, begun in that era, was answered. False: it doesn't count, for the hub
+// has become another since, or is in doubt now.
+func (in *Inbox) Wrote(era int, hubUID string, proxyUID types.UID, seq int64) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if era != in.era {
-		return
+		return false
 	}
 	m := in.present()
+	if m.HubUID != "" && m.HubUID != hubUID {
+		in.doubt()
+		return false
+	}
 	if m.HubUID != hubUID || m.ProxyUID != proxyUID {
 		m.Seq = 0
 	}
 	m.HubUID, m.ProxyUID, m.Seq = hubUID, proxyUID, max(m.Seq, seq)
+	return true
 }
 
 // Read notes with what seq the own Proxy was read, in that era: so a write comes back whose answer was lost.

@@ -129,11 +129,15 @@ func TestAStatusThatSomebodyChangesIsWrittenAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := refusing(t)
 				defer w.stop()
+				w.opened()
 				settle(5 * time.Second)
 				want := w.status()
 				w.foreign(func(h *fakeHub) {
 					px := h.proxies["edge-1"].DeepCopy()
 					change(px)
+					if name == "replaced" {
+						h.own.Deleted(h.next())
+					}
 					h.put(px)
 				})
 				settle(time.Second)

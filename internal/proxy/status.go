@@ -92,8 +92,8 @@ func (r *reporter) register(ctx context.Context) error {
 		return fmt.Errorf("reading the hub's UID: %w", err)
 	}
 	px, err := r.o.Hub.GetProxy(ctx, r.o.Name)
-	// The hub was confirmed, and may have become another since. Later, the watch of the own Proxy says what others do to it.
-	if first := r.status.object == nil; first && (err == nil || apierrors.IsNotFound(err)) && !r.inbox.Same(answerOf(uid, px, err)) {
+	// The hub was confirmed, and may have become another since. What others do to a Proxy that was written, its watch says.
+	if written := r.status.object != nil; (err == nil || apierrors.IsNotFound(err)) && !r.inbox.same(answerOf(uid, px, err), written) {
 		return fmt.Errorf("registering proxy %s: %w", r.o.Name, errUnsure)
 	}
 	switch {
@@ -120,7 +120,9 @@ func (r *reporter) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("registering boot of proxy %s: %w", r.o.Name, err)
 	}
-	r.inbox.Wrote(r.era, uid, px.UID, px.Status.Seq)
+	if !r.inbox.Wrote(r.era, uid, px.UID, px.Status.Seq) {
+		return fmt.Errorf("registering proxy %s: %w", r.o.Name, errUnsure)
+	}
 	r.hubUID, r.status.object, r.status.registered = uid, px, time.Now()
 	r.publish(v1alpha1.Through{})
 	r.spoken.Store(int64(r.era))
@@ -238,8 +240,8 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 		if px, err = r.o.Hub.GetProxy(ctx, r.o.Name); err != nil {
 			return again, r.statusFailed(err)
 		}
-		if px.UID == s.object.UID && px.Status.Seq < s.object.Status.Seq {
-			r.inbox.Doubt() // It has lost what was written.
+		if px.UID != s.object.UID || px.Status.Seq < s.object.Status.Seq {
+			r.inbox.Doubt() // It was made anew, which the watch says, or this is another hub, or it has lost what was written.
 			return again, nil
 		}
 		r.seen(px, now)

@@ -105,12 +105,13 @@ func TestADeletedProxyRegistersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		defer w.stop()
+		w.opened()
 		l, a := loadBalancer("shop", "web", "192.0.2.1")
 		w.list(l, a, class())
 		settle(time.Second)
 		w.hub.mu.Lock()
 		delete(w.hub.proxies, "edge-1")
-		w.hub.own.Set(nil, w.hub.next())
+		w.hub.own.Deleted(w.hub.next())
 		w.hub.mu.Unlock()
 		settle(time.Second)
 		if st := w.status(); st.Boot != w.proxy.Boot() || st.Phase != v1alpha1.ProxyServing || st.Frontends != 1 {
