@@ -26,6 +26,7 @@ const lookAgain = time.Hour
 func (r *Reconciler) missing(ctx context.Context, a *v1alpha1.Address) (reconcile.Result, error) {
 	var holders []string
 	var refs []ipam.Ref
+	wrote := false
 	for _, h := range a.Spec.Holders {
 		key := types.NamespacedName{Namespace: h.Namespace, Name: h.Name}
 		there, err := r.exists(ctx, key)
@@ -39,13 +40,25 @@ func (r *Reconciler) missing(ctx context.Context, a *v1alpha1.Address) (reconcil
 		if err != nil {
 			return reconcile.Result{}, err
 		}
+		if left {
+			// What a frozen proxy serves would be granted again at once. As a held one it is looked at when that is over.
+			still, err := r.standsStill(ctx, a)
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			left = !still
+		}
 		if ref := (ipam.Ref{Namespace: h.Namespace, Name: h.Name}); left {
 			if err := r.giveUp(ctx, a.Name, ref); err != nil {
 				return reconcile.Result{}, err
 			}
+			wrote = true
 		} else {
 			holders, refs = append(holders, key.String()), append(refs, ref)
 		}
+	}
+	if wrote {
+		return reconcile.Result{}, nil // it is looked at again as it is now
 	}
 	noted := ledger.Noted(a)
 	next, over := proof.JudgeMissing(noted, holders, r.Now())
@@ -60,14 +73,14 @@ func (r *Reconciler) missing(ctx context.Context, a *v1alpha1.Address) (reconcil
 		}
 		return reconcile.Result{}, nil
 	}
-	wrote, err := r.Keeper.Note(ctx, a, next)
+	said, err := r.Keeper.Note(ctx, a, next)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if len(holders) == 0 {
 		return reconcile.Result{}, nil
 	}
-	if wrote && !next.Until.Equal(noted.Until) {
+	if said && !next.Until.Equal(noted.Until) {
 		r.Logger.Warn("an address's holder is missing, it is kept for it", "address", a.Name, "loadbalancers", strings.Join(holders, ","), "until", next.Until)
 		if r.Events != nil {
 			r.Events.Event(a, "Warning", v1alpha1.ReasonHolderMissing, fmt.Sprintf(

@@ -1,0 +1,98 @@
+package address
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// stage is a hub with one Tenant, whose LoadBalancer web holds an Address and is missing.
+type stage struct {
+	*testing.T
+	*Reconciler
+	hub     client.Client
+	trouble *proof.Trouble
+}
+
+const held = "192.0.2.1"
+
+func newStage(t *testing.T, tenant *v1alpha1.Tenant, address *v1alpha1.Address) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenant.Name = "t"
+	address.Name = held
+	address.Spec = v1alpha1.AddressSpec{
+		Address: held, Pool: "public", ProxyPool: "edge", Phase: v1alpha1.AddressGranted,
+		Holders: []v1alpha1.Holder{{Namespace: tenant.NamespaceName(), Name: "web", Ports: []string{"TCP/80"}}},
+	}
+	byNamespace := func(o client.Object) []string { return []string{o.(*v1alpha1.Tenant).NamespaceName()} }
+	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(tenant).WithIndex(tenant, kit.TenantByNamespace, byNamespace).WithObjects(tenant, address).Build()
+	s := &stage{T: t, hub: hub, trouble: &proof.Trouble{}}
+	log := slog.New(slog.DiscardHandler)
+	keeper := ledger.New(ledger.Options{
+		Logger: log, Client: hub, Reader: hub, Settled: func(string, proof.Version) bool { return true },
+		Trouble: func() *proof.Trouble { return s.trouble }, PoolsOf: func(string) []string { return []string{"public"} },
+		Wake: func(ipam.Ref) {}, Changed: func(_, _ []string) {},
+	})
+	s.Reconciler = New(Options{
+		Logger: log, Client: hub, Reader: hub, Keeper: keeper, Fleet: fleet.New(fleet.Options{Logger: log, Now: time.Now}), Wake: func(ipam.Ref) {}, Now: time.Now,
+	})
+	keeper.Observe(s.address())
+	return s
+}
+
+func (s *stage) address() *v1alpha1.Address {
+	s.Helper()
+	a := &v1alpha1.Address{}
+	if err := s.hub.Get(s.Context(), client.ObjectKey{Name: held}, a); err != nil {
+		s.Fatal(err)
+	}
+	return a
+}
+
+// round reconciles once, and returns what the Address says then.
+func (s *stage) round() *v1alpha1.Address {
+	s.Helper()
+	if _, err := s.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: held}}); err != nil {
+		s.Fatal(err)
+	}
+	return s.address()
+}
+
+// A frozen proxy's claim would be granted again at once, and given up again.
+func TestNothingIsGivenUpWithItsTenantWhileAProxyIsFrozen(t *testing.T) {
+	gone := metav1.Now()
+	s := newStage(t, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &gone, Finalizers: []string{"f"}}}, &v1alpha1.Address{})
+	s.trouble = &proof.Trouble{Frozen: []*proof.Proxy{{Name: "p", Pool: "edge", Live: true, HubChanged: v1alpha1.ReasonHubRestored}}}
+	for range 2 {
+		if a := s.round(); a.Spec.Phase != v1alpha1.AddressGranted || !ledger.IsHeld(a) {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if s.Keeper.Unsettled()[0].Object.Name != held || !s.troubled.Load() {
+		t.Error("nobody looks at it when the trouble is over")
+	}
+	s.trouble = &proof.Trouble{}
+	if a := s.round(); a.Spec.Phase != v1alpha1.AddressReleasing {
+		t.Errorf("%+v", a)
+	}
+}
