@@ -29,6 +29,8 @@ type doubts struct {
 	// asked counts reasons to doubt; answered is the last one that is settled.
 	asked, answered int
 	doubted         chan struct{}
+	// fromFile: what is known is a file's, no process before this one served it until now, and no answer came yet.
+	fromFile bool
 	// opened is the doubt that a watch's opening raised, standing that it was not lost since.
 	opened   [resources + 1]int
 	standing [resources + 1]bool
@@ -183,7 +185,7 @@ func (in *Inbox) Answer(q Question, a Answer) {
 	if change != nil {
 		in.begin(change, a)
 	} else {
-		in.answered = q.asked
+		in.answered, in.fromFile = q.asked, false
 		for r := range resources {
 			if b := in.waiting[r]; !b.empty() && in.opened[r] <= in.answered {
 				in.waiting[r] = batch{}
@@ -226,7 +228,9 @@ func (in *Inbox) begin(change *HubChange, a Answer) {
 	}
 	if in.frozen != nil {
 		in.fresh = Memory{HubUID: a.HubUID}
+		in.frozen.Stale = (in.fromFile || was != nil && was.Stale) && a.HubUID == in.memory.HubUID && (a.Proxy == nil || a.Proxy.UID != in.memory.ProxyUID)
 	}
+	in.fromFile = false
 	for r := range in.known {
 		in.known[r], in.waiting[r], in.unlisted[r] = map[Key]Object{}, batch{}, true
 	}
@@ -240,13 +244,15 @@ func (in *Inbox) begin(change *HubChange, a Answer) {
 	wake(in.changed)
 }
 
-// remember has the Inbox know the hub again that a file speaks of, before anything is delivered.
-func (in *Inbox) remember(m Memory) {
+// remember has the Inbox know the hub again that a file speaks of, before anything is delivered. heir: the process before this
+// one serves it still.
+func (in *Inbox) remember(m Memory, heir bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.memory = m
+	in.memory, in.fromFile = m, !heir
+	in.memory.Frozen, in.memory.Stale = "", false // That is in frozen.
 	if m.Frozen != "" {
-		in.frozen = &HubChange{m.Frozen, "it was so when this process started"}
+		in.frozen = &HubChange{m.Frozen, "it was so when this process started", m.Stale}
 		in.memory.lose() // It may have changed again while nobody watched it.
 		return
 	}
@@ -260,7 +266,7 @@ func (in *Inbox) Memory() Memory {
 	m := in.memory
 	m.Through = Versions{}
 	if in.frozen != nil {
-		m.Frozen = in.frozen.Reason
+		m.Frozen, m.Stale = in.frozen.Reason, in.frozen.Stale
 	}
 	return m
 }

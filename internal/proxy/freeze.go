@@ -130,9 +130,12 @@ func (p *picture) thaws(r Resource, k Key) bool {
 // thaw shows what may be, of what was heard; changes were heard last.
 func (p *picture) thaw(changes []Change) (out []Change) {
 	if !p.ledger {
+		if p.frozen.Stale {
+			out = p.follow(p.others())
+		}
 		if serves := p.against(); len(serves) > 0 {
 			p.describe(true)
-			return nil
+			return out
 		}
 		p.ledger, p.still = true, map[string]bool{}
 		for _, r := range []Resource{LoadBalancers, TargetGroups} {
@@ -140,7 +143,7 @@ func (p *picture) thaw(changes []Change) (out []Change) {
 				p.still[k.Namespace] = true
 			}
 		}
-		out = p.follow(p.differences(p.thaws))
+		out = append(out, p.follow(p.differences(p.thaws))...)
 	} else {
 		var may []Change
 		for _, c := range changes {
@@ -180,6 +183,23 @@ func (p *picture) mayThaw(namespace string, heard, shown *v1alpha1.Tenant) bool 
 		return heard.Status.AgentEpoch > p.epoch
 	}
 	return shown == nil // It is the hub operator's.
+}
+
+// others are the Addresses that the ledger that was heard grants to somebody else than the one that is shown.
+func (p *picture) others() (out []Change) {
+	for k, o := range p.shown[Addresses] {
+		a, _ := p.heard[Addresses][k].(*v1alpha1.Address)
+		if a == nil || o == Object(a) {
+			continue
+		}
+		shown := grants(o, p.pool)
+		if slices.ContainsFunc(grants(a, a.Spec.ProxyPool), func(g v1alpha1.Holder) bool {
+			return a.Spec.ProxyPool != p.pool || !slices.ContainsFunc(shown, func(h v1alpha1.Holder) bool { return g.Namespace == h.Namespace && g.Name == h.Name })
+		}) {
+			out = append(out, Change{Addresses, k, a})
+		}
+	}
+	return out
 }
 
 // against is what is shown as served, and not granted by the ledger that was heard.
@@ -237,6 +257,9 @@ func (f *Frozen) silent() bool { return f != nil && !f.Ledger }
 // message says what has happened, and what it waits for.
 func (f *Frozen) message() string {
 	says := f.Because + "; what was served is served on, "
+	if f.Stale {
+		says += "but for addresses that the ledger grants to others, "
+	}
 	switch {
 	case !f.Listed:
 		return says + "while the hub's objects are listed anew"

@@ -559,6 +559,65 @@ func TestAnEpochThatWasHeardWhileFrozenIsNotTakenForTheNext(t *testing.T) {
 	}
 }
 
+// A proxy that was stopped, and whose Proxy was deleted, may come back after its addresses were given to others. One that ran
+// all the time knows better.
+func TestWhoComesBackWithoutItsProxyLeavesToOthersWhatIsTheirs(t *testing.T) {
+	for name, ran := range map[string]bool{"stopped": false, "stopped twice": false, "ran": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet()
+				dir := t.TempDir()
+				w := newWorld(t, dir)
+				defer func() { w.stop() }()
+				w.opened()
+				w.list(f.all()...)
+				settle(5 * time.Second)
+				if ran {
+					w.lost()
+				} else {
+					w.stop()
+				}
+				w.hub.mu.Lock()
+				delete(w.hub.proxies, "edge-1")
+				w.hub.mu.Unlock()
+				if !ran {
+					w.restart(dir)
+					synctest.Wait()
+				}
+				w.opened()
+				settle(time.Second)
+				if name == "stopped twice" {
+					w.stop()
+					w.restart(dir)
+					synctest.Wait()
+					w.opened()
+					settle(time.Second)
+				}
+				rival, rivalAt := loadBalancer("rival", "web", f.webAt.Name)
+				w.list(rival, rivalAt, f.ownAt, f.class_, f.shop)
+				settle(time.Second)
+				w.isFrozen(v1alpha1.ReasonHubRestored)
+				w.wantAgainst("lab", "192.0.2.2 api TCP/80")
+				if ran {
+					w.wantAgainst("shop", "192.0.2.1 web TCP/80")
+					w.serves(ours...)
+					return
+				}
+				w.wantAgainst("shop")
+				w.serves(ours[1:]...)
+				w.set(f.apiAt)
+				settle(time.Second)
+				w.serves(ours...)
+				w.dp.mu.Lock()
+				defer w.dp.mu.Unlock()
+				if s := w.dp.program.Tenants["rival"]; s == nil || len(s.Frontends) != 1 {
+					t.Errorf("rival is not served: %+v", w.dp.program.Tenants)
+				}
+			})
+		})
+	}
+}
+
 // The Lease says that a proxy is there: not before it has said that the hub has changed.
 func TestHubChangedIsSaidBeforeTheLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -78,3 +78,18 @@ func TestNobodyRegistersInAHubThatHeDoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+func TestAFileFollowsTheFirstHubAgain(t *testing.T) {
+	in := newInbox(func(Resource, string) {})
+	in.remember(Memory{HubUID: "one", ProxyUID: "p", Seq: 5, Frozen: v1alpha1.ReasonHubReplaced, Stale: true}, false)
+	if m := in.Memory(); m.Frozen != v1alpha1.ReasonHubReplaced || !m.Stale {
+		t.Fatalf("memory %+v", m)
+	}
+	in.Wrote(0, "two", "q", 1)
+	in.Lost(OwnProxy)
+	q, _ := in.Question()
+	in.Answer(q, Answer{"one", &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{UID: "p"}, Status: v1alpha1.ProxyStatus{Seq: 5}}})
+	if m := in.Memory(); in.Frozen() != nil || m.Frozen != "" || m.Stale {
+		t.Errorf("frozen %v, memory %+v once the first hub answers again", in.Frozen(), m)
+	}
+}

@@ -20,6 +20,8 @@ type Memory struct {
 	Heard int64 `json:"heard,omitempty"`
 	// Frozen is why what is served is not this hub's any more, as a reason of the condition HubChanged; empty: it is.
 	Frozen string `json:"frozen,omitempty"`
+	// Stale is HubChange.Stale.
+	Stale bool `json:"stale,omitempty"`
 	// Through is up to where the hub's resources were known; in a file it is the last batch's.
 	Through Versions `json:"-"`
 }
@@ -41,18 +43,21 @@ type HubChange struct {
 	Reason string
 	// Because is it in words.
 	Because string
+	// Stale: a process that began with what a file holds found its own Proxy gone. It may as well be the one that is behind,
+	// and what the ledger grants to others is theirs.
+	Stale bool
 }
 
 // changed says how the hub that answers is another than that of the memory; nil: it is the same.
 func (m Memory) changed(a Answer) *HubChange {
 	restored := func(format string, args ...any) *HubChange {
-		return &HubChange{v1alpha1.ReasonHubRestored, fmt.Sprintf(format, args...)}
+		return &HubChange{Reason: v1alpha1.ReasonHubRestored, Because: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case m.HubUID == "":
 		return nil
 	case a.HubUID != m.HubUID:
-		return &HubChange{v1alpha1.ReasonHubReplaced, fmt.Sprintf("another hub answers: the UID of its namespace kube-system is %s, not %s", a.HubUID, m.HubUID)}
+		return &HubChange{Reason: v1alpha1.ReasonHubReplaced, Because: fmt.Sprintf("another hub answers: the UID of its namespace kube-system is %s, not %s", a.HubUID, m.HubUID)}
 	case m.ProxyUID == "":
 		return nil
 	case a.Proxy == nil:
@@ -70,5 +75,5 @@ func (m Memory) behind(r Resource, version string) *HubChange {
 	if !newer(m.Through[r], version) {
 		return nil
 	}
-	return &HubChange{v1alpha1.ReasonHubRestored, fmt.Sprintf("the hub has lost the end of its %s: they stand at version %s, after %s", r, version, m.Through[r])}
+	return &HubChange{Reason: v1alpha1.ReasonHubRestored, Because: fmt.Sprintf("the hub has lost the end of its %s: they stand at version %s, after %s", r, version, m.Through[r])}
 }

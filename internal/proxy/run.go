@@ -64,7 +64,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	l := newLoop(p.o, p.inbox, p.own, p.box, g, &p.ready)
 	w := p.newWriters()
 	if g != nil {
-		p.inbox.remember(g.memory())
+		p.inbox.remember(g.memory(), before != nil)
 		w.r.file.resume(g)
 	}
 	if before != nil {

@@ -37,7 +37,7 @@ func NewViewAfter(pool string, b Builder, g *LastGood) *View {
 		Inbox: newInbox(func(Resource, string) {}), builder: b, picture: newPicture(pool, g), watched: newWatched(pool), exceptions: newExceptions(nil, nil),
 	}
 	if g != nil {
-		v.Inbox.remember(g.memory())
+		v.Inbox.remember(g.memory(), false)
 		for r, all := range g.Objects {
 			for k, o := range all {
 				v.note(Change{Resource(r), k, o})
