@@ -169,7 +169,11 @@ func noLoadBalancerRung(o *Objects, namespace string, key types.NamespacedName) 
 // loadBalancerRungs are those that lie in the hub.
 func loadBalancerRungs(o *Objects, l *clusterv1.LoadBalancer) []Rung {
 	accepted := acceptedRung(o, l)
-	rungs := []Rung{accepted, classRung(o, l)}
+	rungs := []Rung{accepted}
+	if held, is := heldRung(o, l); is {
+		rungs = append(rungs, held)
+	}
+	rungs = append(rungs, classRung(o, l))
 	if accepted.State.bad() {
 		return append(rungs, unreached("address", "programmed", "members")...)
 	}
