@@ -22,6 +22,9 @@ import (
 // lookAgain is how often an Address that is held is looked at, whatever clocks do.
 const lookAgain = time.Hour
 
+// lookSoon is how often one is looked at whose time is over, where an agent has yet to write its objects again.
+const lookSoon = time.Minute
+
 // missing keeps an Address whose holders are missing for them, until they are back or their time is over.
 func (r *Reconciler) missing(ctx context.Context, a *v1alpha1.Address) (reconcile.Result, error) {
 	var holders []string
@@ -65,6 +68,9 @@ func (r *Reconciler) missing(ctx context.Context, a *v1alpha1.Address) (reconcil
 	if over {
 		if still, err := r.standsStill(ctx, a); err != nil || still {
 			return reconcile.Result{RequeueAfter: lookAgain}, err
+		}
+		if comes, err := r.agentComes(ctx, refs); err != nil || comes {
+			return reconcile.Result{RequeueAfter: lookSoon}, err
 		}
 		for _, ref := range refs {
 			if err := r.giveUp(ctx, a.Name, ref); err != nil {
@@ -117,6 +123,18 @@ func (r *Reconciler) left(ctx context.Context, namespace string) (bool, error) {
 	}
 	t, err := kit.TenantOf(ctx, r.Client, namespace)
 	return t != nil && t.DeletionTimestamp != nil, err
+}
+
+// agentComes says whether an agent has yet to write its LoadBalancers again since the hub changed: a time that is over was
+// set before that, and came back with an older copy.
+func (r *Reconciler) agentComes(ctx context.Context, holders []ipam.Ref) (bool, error) {
+	for _, h := range holders {
+		t, err := kit.TenantOf(ctx, r.Client, h.Namespace)
+		if err != nil || t != nil && t.Status.AgentEpoch < t.Status.HubEpoch {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 func (r *Reconciler) giveUp(ctx context.Context, name string, ref ipam.Ref) error {

@@ -96,3 +96,27 @@ func TestNothingIsGivenUpWithItsTenantWhileAProxyIsFrozen(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// The time of before a restore says nothing: the agent has yet to write the LoadBalancer again.
+func TestATimeThatIsOverWaitsForTheAgent(t *testing.T) {
+	for _, c := range []struct {
+		hub, agent int64
+		phase      v1alpha1.AddressPhase
+	}{{0, 0, v1alpha1.AddressReleasing}, {4, 3, v1alpha1.AddressGranted}, {4, 4, v1alpha1.AddressReleasing}} {
+		tenant := &v1alpha1.Tenant{Status: v1alpha1.TenantStatus{HubEpoch: c.hub, AgentEpoch: c.agent}}
+		s := newStage(t, tenant, &v1alpha1.Address{})
+		a := s.round()
+		if !ledger.IsHeld(a) {
+			t.Fatalf("%+v", a)
+		}
+		old := a.DeepCopy()
+		a.Annotations[v1alpha1.AnnotationHeldUntil] = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+		if err := s.hub.Patch(t.Context(), a, client.MergeFrom(old)); err != nil {
+			t.Fatal(err)
+		}
+		s.Keeper.Observe(s.address())
+		if a := s.round(); a.Spec.Phase != c.phase {
+			t.Errorf("epochs %+v: %s", c, a.Spec.Phase)
+		}
+	}
+}
