@@ -29,8 +29,9 @@ type fakeHub struct {
 	leases  map[Key]*coordinationv1.Lease
 	failing float64
 	away    bool
-	// nameless: nobody may read its kube-system namespace.
+	// nameless: nobody may read its kube-system namespace; readOnly: nobody may update a Proxy.
 	nameless bool
+	readOnly bool
 	forbid   map[string]bool
 	ending   map[string]bool
 	// trouble is how writes of a namespace's report fail, troubled how many did; hung: no request is answered.
@@ -167,6 +168,9 @@ func (h *fakeHub) update(px *v1alpha1.Proxy, change func(*v1alpha1.Proxy)) (out 
 		old := h.proxies[px.Name]
 		if old == nil {
 			return apierrors.NewNotFound(anything, px.Name)
+		}
+		if h.readOnly {
+			return apierrors.NewForbidden(anything, px.Name, errors.New("no"))
 		}
 		if old.ResourceVersion != px.ResourceVersion {
 			return apierrors.NewConflict(anything, px.Name, errors.New("old version"))

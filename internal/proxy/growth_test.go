@@ -27,7 +27,7 @@ func TestWhatWaitsForTheFirstViewIsEachObjectOnce(t *testing.T) {
 		lb.Generation = int64(i + 1)
 		lb.ResourceVersion = fmt.Sprint(i + 1)
 		in.Set(LoadBalancers, lb)
-		l.takeIn()
+		l.takeIn(l.own.state())
 	}
 	if n := len(l.picture.heard[LoadBalancers]); n != 1 || len(l.changes) > 0 {
 		t.Errorf("%d objects and %d changes wait, of one object", n, len(l.changes))

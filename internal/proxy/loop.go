@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/lb"
 )
 
@@ -164,8 +165,9 @@ func (l *loop) run(ctx context.Context) error {
 
 // turn takes what is pending, and applies it.
 func (l *loop) turn(ctx context.Context) {
-	l.takeIn()
-	own := l.own.state()
+	own := l.own.state() // Before what was delivered: a fence that was forgotten with its hub is followed by a new era.
+	l.takeIn(own)
+	own.Fence = l.fence(own, l.picture.behind)
 	base := l.choose(own)
 	if base == nil || !l.mayApply(base) {
 		return
@@ -232,11 +234,21 @@ func (l *loop) turn(ctx context.Context) {
 	l.tell(p)
 }
 
+// fence is what keeps this proxy from serving. When the hub changes, that of the one before it does until this hub's own Proxy, and
+// all that is to be served, are known: what is shown meanwhile was fenced.
+func (l *loop) fence(own ownState, behind bool) *v1alpha1.Fence {
+	if own.Fence == nil && l.state != nil && (behind || !own.Known) {
+		return l.state.Fence
+	}
+	return own.Fence
+}
+
 // takeIn hands what was delivered to the builder.
-func (l *loop) takeIn() {
+func (l *loop) takeIn(own ownState) {
 	d := l.inbox.take()
-	if l.own.state().Fence != nil {
+	if l.fence(own, l.picture.behind || d.Era != l.picture.era) != nil {
 		l.picture.release()
+		d.Frozen = nil
 	}
 	was := l.picture.state
 	changes := l.picture.take(d)
@@ -257,7 +269,7 @@ func (l *loop) takeIn() {
 		}
 	}
 	l.versions = l.picture.versions(d.Versions)
-	if !l.fromHub && d.Complete && l.own.state().Known {
+	if !l.fromHub && d.Complete && own.Known {
 		l.fromHub, l.filing = true, nil
 		l.log.Info("first view of the hub is complete")
 	}
