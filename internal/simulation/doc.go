@@ -50,8 +50,11 @@
 //   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when
 //     the proxy asks, is taken for the one that it was; a watch that resumes then shows what was lost for good. It takes a copy that is
 //     seconds old. World.unwritten keeps such copies from being restored.
-//   - Connections that are open when their namespace ends, or when the hub changes and their frontend is no more, keep
-//     no address from its next holder: there is no place where a proxy says that it has them.
+//   - A proxy that has just joined, and ends between its first Apply and its first file, while the kernel serves on, knows nothing of
+//     that when it is back: if the hub was replaced meanwhile, it takes away what it served, which others go on with (host.unfiled).
+//   - Connections that are open when their namespace ends, or when the hub changes and their frontend is no more, or will be no more
+//     by what was heard of the hub before, keep no address from its next holder: there is no place where a proxy says that it has
+//     them (host.untell).
 //
 // A Bug makes the played part do something wrong; the tests plant each, and
 // the judge must find it.

@@ -101,8 +101,10 @@ func (w *World) replace() {
 func (w *World) become(next *server) {
 	for _, h := range w.hosts {
 		w.keep(h)
-		for _, c := range h.plane.closing() {
-			h.plane.untold[c] = true // Nobody says in the new hub that connections of what is no more are open.
+		for _, c := range h.plane.sorted() {
+			if h.unfiled() || !h.plane.has(c.frontend) {
+				h.plane.untold[c] = true // Nobody says in the new hub that connections of what is no more are open.
+			}
 		}
 	}
 	w.incarnation++
@@ -268,9 +270,15 @@ func hubChanged(px *v1alpha1.Proxy) bool {
 	return false
 }
 
+// unfiled says that nobody but the kernel knows of what is served: the process that had it served ended before its first file.
+func (h *host) unfiled() bool { return h.disk.good == nil && (!h.up || !h.fromHub) }
+
 // keep notes what a host serves that is wanted, granted and proven: no change of the hub may take it away.
 func (w *World) keep(h *host) {
 	if !h.on || h.fenced || !h.remembers && h.aligned != w.incarnation {
+		return
+	}
+	if h.unfiled() {
 		return
 	}
 	for _, f := range h.plane.frontends() {

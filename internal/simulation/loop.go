@@ -40,7 +40,6 @@ func (h *host) turn() bool {
 		h.w.result.Thawed++
 	}
 	h.note(next.Changes)
-	h.align(next)
 	if !h.fromHub && (next.Complete || h.w.has(IncompleteView)) && h.registered {
 		h.fromHub = true
 	}
@@ -56,6 +55,7 @@ func (h *host) turn() bool {
 	}
 	turned := !h.begun || before.Era != next.Era || before.Epoch != next.Epoch || (before.Frozen == nil) != (next.Frozen == nil)
 	if !turned && before.Versions == next.Versions && len(next.Changes) == 0 && before.Frozen == next.Frozen && !h.dirty {
+		h.align(next)
 		return false
 	}
 	h.begun = true
@@ -70,6 +70,8 @@ func (h *host) turn() bool {
 		return true
 	}
 	h.apply(next.Program)
+	h.align(next)
+	h.untell(before, next)
 	h.plane.served = s.served
 	s.outcome = dataplane.Outcome{Refused: slices.Clone(h.plane.refused)}
 	s.seen = h.observe()
@@ -109,6 +111,17 @@ func (h *host) note(changes []proxy.Change) {
 		} else {
 			h.generations[key] = generation{c.Object.GetUID(), c.Object.GetGeneration()}
 		}
+	}
+}
+
+// untell notes connections that the word of the hub before this one has ended: nobody says in this one that they are open.
+func (h *host) untell(before, next proxy.Wanted) {
+	earlier := before.Era != next.Era && !next.Complete
+	if h.w.change == nil || h.asked == h.w.incarnation && !earlier {
+		return
+	}
+	for _, c := range h.plane.closing() {
+		h.plane.untold[c] = true
 	}
 }
 

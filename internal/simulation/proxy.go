@@ -59,7 +59,9 @@ type process struct {
 	boot string
 	// linked is the era of the watches, era that of what is written, spoken that in which the Proxy was.
 	linked, era, spoken int
-	started             time.Time
+	// asked is the change of the hub of which it has asked, or after which it began: before, what it shows is of the hub before.
+	asked   int
+	started time.Time
 	// since is the server's version when it started.
 	since int64
 
@@ -117,7 +119,7 @@ func (h *host) start() {
 		good = &forgets
 	}
 	h.process = process{
-		boot: boot, started: time.Now(), since: h.w.server.version, generations: map[types.NamespacedName]generation{},
+		boot: boot, started: time.Now(), since: h.w.server.version, asked: h.w.incarnation, generations: map[types.NamespacedName]generation{},
 		view:      proxy.NewViewAfter(proxyPool, build.New(build.Options{ProxyPool: proxyPool}), good),
 		firstFile: true, reread: true, published: "{}", renewAt: time.Now(), spoken: -1,
 		writtenAt: map[string]time.Time{}, absent: map[string]time.Time{}, held: map[string]time.Time{},
