@@ -144,3 +144,33 @@ func TestWhatIsHeldIsInTheFile(t *testing.T) {
 		w.serves()
 	})
 }
+
+// A held Tenant is older than the one that a person makes in its place, and the older of two counts.
+func TestAHeldTenantGivesWayToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		tg := targetGroup("shop", v1alpha1.Target{Name: "n1", UID: "n1", Addresses: []string{"10.0.0.1"}}, v1alpha1.Target{Name: "n2", UID: "n2", Addresses: []string{"172.16.0.1"}})
+		first, second := tenant("shop", 0, 0), tenant("shop-2", 0, 0)
+		first.CreationTimestamp = metav1.Time{Time: time.Now()}
+		second.CreationTimestamp = metav1.Time{Time: time.Now().Add(time.Hour)}
+		second.Spec.Namespace, second.Spec.TargetCIDRs = "shop", []string{"172.16.0.0/12"}
+		w := newWorld(t, "")
+		defer w.stop()
+		w.list(l, a, class(), tg, first)
+		settle(time.Second)
+		w.delete(first)
+		settle(time.Second)
+		w.members("10.0.0.1")
+		w.set(second)
+		settle(time.Second)
+		w.members("172.16.0.1")
+
+		// Both are lost at once: as before.
+		w.set(first)
+		settle(time.Second)
+		w.members("10.0.0.1")
+		w.list(l, a, class(), tg)
+		settle(time.Second)
+		w.members("10.0.0.1")
+	})
+}

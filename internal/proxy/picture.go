@@ -106,11 +106,10 @@ func (p *picture) follow(changes []Change) []Change {
 		for _, c := range changes {
 			switch {
 			case c.Resource != r:
-			case c.Object == nil && p.shown[r][c.Key] == nil:
-			case c.Object == nil && p.holds(r, c.Key):
-				p.held[r][c.Key] = true
-			default:
+			case c.Object != nil:
 				show(c)
+			case p.shown[r][c.Key] != nil:
+				p.held[r][c.Key] = true // Whether it stays so is asked once it is known what else is gone.
 			}
 		}
 		for k := range p.held[r] {
@@ -138,7 +137,17 @@ func (p *picture) holds(r Resource, k Key) bool {
 		}
 	case Tenants: // Without it the namespace would be the hub operator's own, which may do more.
 		t := p.shown[r][k].(*v1alpha1.Tenant)
-		return p.grantedIn[t.NamespaceName()] > 0
+		return p.grantedIn[t.NamespaceName()] > 0 && !p.hasTenant(t.NamespaceName())
+	}
+	return false
+}
+
+// hasTenant says that the hub has a Tenant of a namespace.
+func (p *picture) hasTenant(namespace string) bool {
+	for k, x := range p.shown[Tenants] {
+		if !p.held[Tenants][k] && x.(*v1alpha1.Tenant).NamespaceName() == namespace {
+			return true
+		}
 	}
 	return false
 }
