@@ -6,6 +6,8 @@ import (
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/app"
+	"fairlead.dev/fairlead/internal/proof"
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +23,7 @@ func object(version, kind, namespace, name string, fields map[string]any) *unstr
 	return u
 }
 
-// machines: a silent proxy whose Machine is gone is fenced; no other is.
+// machines: a silent proxy whose Machine is gone is fenced, where another serves; no other is.
 func machines(h *hub) {
 	h.manager(app.LeaderElection{})
 	h.stage("192.0.2.200/30")
@@ -37,8 +39,7 @@ func machines(h *hub) {
 		s.catchUp()
 		look(s)
 	}
-	there.die()
-	gone.die()
+	alive.beat() // the others fall silent
 	h.create(object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "machines.cluster.x-k8s.io", map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/cluster-api"}},
 		"spec": map[string]any{
@@ -56,10 +57,10 @@ func machines(h *hub) {
 		return nil
 	}
 	// One is looked at after the other: when the last is fenced, the others were seen.
-	look(there)
-	look(alive)
 	px := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: gone.name}}
-	h.eventually("a proxy without its Machine to be fenced", func(ctx ctx) error {
+	kubetest.Eventually(h.t, proof.Silence+soon, "a proxy without its Machine to be fenced", func(ctx ctx) error {
+		look(there)
+		look(alive)
 		look(gone)
 		if err := h.api.Get(ctx, client.ObjectKeyFromObject(px), px); err != nil {
 			return err

@@ -82,10 +82,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if p.Spec.MachineRef == nil || !r.mayFence(p) {
+	if p.Spec.MachineRef == nil || r.Fleet.LastSeen(p.Name).IsZero() || !mayFence(p.Name, r.Fleet.Pool(p.Spec.Pool)) {
 		return reconcile.Result{}, nil // the fleet wakes us when that changes
 	}
 	again := reconcile.Result{RequeueAfter: lookAgain}
+	if restoring, err := r.restoring(ctx); err != nil || restoring {
+		return again, err
+	}
 	gone, err := r.gone(ctx, types.NamespacedName{Namespace: p.Spec.MachineRef.Namespace, Name: p.Spec.MachineRef.Name})
 	if err != nil || !gone {
 		return again, err
@@ -102,14 +105,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// mayFence says whether what is known of the proxies of its pool lets one be fenced.
-func (r *Reconciler) mayFence(p *v1alpha1.Proxy) bool {
-	pool := r.Fleet.Pool(p.Spec.Pool)
-	i := slices.IndexFunc(pool, func(v *proof.Proxy) bool { return v.Name == p.Name })
-	if i < 0 || pool[i].Live || pool[i].Out {
-		return false
+// mayFence says whether what is known of the proxies of its pool lets a silent one be fenced. Where a whole pool is silent, or
+// its hub has changed under it, a Machine that is missing was more likely lost by the hub than deleted.
+func mayFence(name string, pool []*proof.Proxy) bool {
+	silent, witness := false, false
+	for _, v := range pool {
+		switch {
+		case v.Out:
+		case v.Frozen() || v.Live && !v.Renewed:
+			return false
+		case v.Name == name:
+			silent = !v.Live
+		case v.Live && v.Reported && v.HubChanged == "":
+			witness = true
+		}
 	}
-	return !slices.ContainsFunc(pool, func(v *proof.Proxy) bool { return !v.Out && (v.HubChanged != "" || v.Live && !v.Renewed) })
+	return silent && witness
+}
+
+// restoring says whether any AddressPool is being restored, as a person says: then Machines may be yet to come, too.
+func (r *Reconciler) restoring(ctx context.Context) (bool, error) {
+	list := &v1alpha1.AddressPoolList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing address pools: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(p v1alpha1.AddressPool) bool { return p.Spec.Restoring }), nil
 }
 
 // gone says whether a Machine doesn't exist, by the API server's own word. Where Machines can't be listed, nothing is known.
