@@ -285,6 +285,15 @@ func (in *Inbox) Era() (n int, ends <-chan struct{}) {
 	return in.era, in.eraEnds
 }
 
+// during runs f, with the lock held, unless the hub has become another since that era.
+func (in *Inbox) during(era int, f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if era == in.era {
+		f()
+	}
+}
+
 // Wrote notes that a write of the own Proxy's status, begun in that era, was answered. False: it doesn't count, for the hub
 // has become another since, or is in doubt now.
 func (in *Inbox) Wrote(era int, hubUID string, proxyUID types.UID, seq int64) bool {
@@ -318,6 +327,11 @@ func (in *Inbox) Read(era int, proxyUID types.UID, seq int64) {
 func (in *Inbox) OwnDeleted() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.ownDeleted()
+}
+
+// ownDeleted is called with the lock held.
+func (in *Inbox) ownDeleted() {
 	if in.standing[OwnProxy] && in.opened[OwnProxy] <= in.answered {
 		m := in.present()
 		m.ProxyUID, m.Seq = "", 0

@@ -45,6 +45,8 @@ type fakeHub struct {
 	others []*Own
 	// dying: it takes the next write of status, its watches say so, and it goes away without an answer.
 	dying bool
+	// onStatus is called once, when a write of status has taken effect and is not answered yet.
+	onStatus func()
 	// onReport is called before each write of a report takes effect.
 	onReport func()
 }
@@ -196,6 +198,13 @@ func (h *fakeHub) UpdateProxyStatus(_ context.Context, px *v1alpha1.Proxy) (*v1a
 			lost, h.away, h.dying = true, true, false
 		}
 	})
+	h.mu.Lock()
+	slow := h.onStatus
+	h.onStatus = nil
+	h.mu.Unlock()
+	if slow != nil {
+		slow()
+	}
 	if lost {
 		return nil, errors.New("connection reset before the answer")
 	}

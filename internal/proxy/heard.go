@@ -24,16 +24,21 @@ type heard struct {
 func heardOf(r *v1alpha1.ProxyReport) heard { return heard{r, r.ResourceVersion} }
 
 // SetReport takes a report in its newest form. It must not be changed afterwards.
-func (o *Own) SetReport(r *v1alpha1.ProxyReport) { o.hear(r.Namespace, heardOf(r)) }
+func (o *Own) SetReport(r *v1alpha1.ProxyReport) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hear(r.Namespace, heardOf(r))
+}
 
 // DeleteReport takes the deletion of a namespace's report, with its version.
 func (o *Own) DeleteReport(namespace, version string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.hear(namespace, heard{nil, version})
 }
 
+// hear is called with the lock held.
 func (o *Own) hear(namespace string, h heard) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.heard.news == nil {
 		o.heard.news = map[string]heard{}
 	}
@@ -43,12 +48,17 @@ func (o *Own) hear(namespace string, h heard) {
 
 // ReplaceReports takes a whole, consistent list: what is missing in it is gone.
 func (o *Own) ReplaceReports(all []*v1alpha1.ProxyReport, version string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.replaceReports(all, version)
+}
+
+// replaceReports is called with the lock held.
+func (o *Own) replaceReports(all []*v1alpha1.ProxyReport, version string) {
 	listed := make(map[string]heard, len(all))
 	for _, r := range all {
 		listed[r.Namespace] = heardOf(r)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.heard = hearsay{listed: listed, version: version}
 	wake(o.reporter)
 }
@@ -104,17 +114,24 @@ func (s *reports) believe(ns string, x heard) {
 }
 
 // reportStore is Own as its reflector of ProxyReports sees it; the watch holds one name only.
-type reportStore struct{ own *Own }
+type reportStore struct {
+	own *Own
+	era int
+}
 
 func (s reportStore) Add(o any) error { return s.Update(o) }
 func (s reportStore) Resync() error   { return nil }
 
 func (s reportStore) Update(o any) error {
-	return s.with(o, s.own.SetReport)
+	return s.with(o, func(r *v1alpha1.ProxyReport) {
+		s.own.during(s.era, func() { s.own.hear(r.Namespace, heardOf(r)) })
+	})
 }
 
 func (s reportStore) Delete(o any) error {
-	return s.with(o, func(r *v1alpha1.ProxyReport) { s.own.DeleteReport(r.Namespace, r.ResourceVersion) })
+	return s.with(o, func(r *v1alpha1.ProxyReport) {
+		s.own.during(s.era, func() { s.own.hear(r.Namespace, heard{nil, r.ResourceVersion}) })
+	})
 }
 
 func (s reportStore) with(o any, do func(*v1alpha1.ProxyReport)) error {
@@ -133,6 +150,6 @@ func (s reportStore) Replace(list []any, version string) error {
 			return err
 		}
 	}
-	s.own.ReplaceReports(all, version)
+	s.own.during(s.era, func() { s.own.replaceReports(all, version) })
 	return nil
 }

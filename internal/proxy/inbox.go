@@ -83,11 +83,10 @@ func (in *Inbox) advance(r Resource, version string) {
 // Set takes an event that says that an object is there, in this form. The
 // Inbox owns o from now on.
 func (in *Inbox) Set(r Resource, o Object) {
-	version := o.GetResourceVersion()
-	strip(o)
+	b := batchOf(o)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.deliver(r, batch{objects: map[Key]Object{keyOf(o): o}, version: version})
+	in.deliver(r, b)
 }
 
 // Delete takes an event that says that an object is gone, with the version of
@@ -101,13 +100,14 @@ func (in *Inbox) Delete(r Resource, k Key, version string) {
 // Replace takes a whole, consistent list: what is missing in it is gone. The
 // Inbox owns the objects from now on.
 func (in *Inbox) Replace(r Resource, objects []Object, version string) {
-	b := batch{whole: true, objects: make(map[Key]Object, len(objects)), version: version}
-	for _, o := range objects {
-		strip(o)
-		b.objects[keyOf(o)] = o
-	}
+	b := wholeOf(objects, version)
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.replace(r, b)
+}
+
+// replace is called with the lock held.
+func (in *Inbox) replace(r Resource, b batch) {
 	in.events(r, "list")
 	in.unlisted[r] = false
 	in.open(r)
@@ -118,8 +118,28 @@ func (in *Inbox) Replace(r Resource, objects []Object, version string) {
 func (in *Inbox) Bookmark(r Resource, version string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.bookmark(r, version)
+}
+
+// bookmark is called with the lock held.
+func (in *Inbox) bookmark(r Resource, version string) {
 	in.events(r, "bookmark")
 	in.deliver(r, batch{version: version})
+}
+
+func batchOf(o Object) batch {
+	version := o.GetResourceVersion()
+	strip(o)
+	return batch{objects: map[Key]Object{keyOf(o): o}, version: version}
+}
+
+func wholeOf(objects []Object, version string) batch {
+	b := batch{whole: true, objects: make(map[Key]Object, len(objects)), version: version}
+	for _, o := range objects {
+		strip(o)
+		b.objects[keyOf(o)] = o
+	}
+	return b
 }
 
 // takeIn makes a batch known. It is called with the lock held.
@@ -157,19 +177,24 @@ func (in *Inbox) forget(r Resource, k Key) {
 	in.add(Change{r, k, nil})
 }
 
-// store is the Inbox as one resource's reflector sees it.
+// store is the Inbox as one resource's reflector sees it, in one era: what it still says after that is of another hub.
 type store struct {
 	in       *Inbox
 	resource Resource
+	era      int
 }
 
 func (s store) Add(o any) error    { return s.Update(o) }
 func (s store) Resync() error      { return nil }
-func (s store) Update(o any) error { return s.with(o, func(o Object) { s.in.Set(s.resource, o) }) }
+func (s store) Update(o any) error { return s.with(o, func(o Object) { s.deliver(batchOf(o)) }) }
 
 func (s store) Delete(o any) error {
-	return s.with(o, func(o Object) { s.in.Delete(s.resource, keyOf(o), o.GetResourceVersion()) })
+	return s.with(o, func(o Object) {
+		s.deliver(batch{objects: map[Key]Object{keyOf(o): nil}, version: o.GetResourceVersion()})
+	})
 }
+
+func (s store) deliver(b batch) { s.in.during(s.era, func() { s.in.deliver(s.resource, b) }) }
 
 func (s store) with(o any, do func(Object)) error {
 	obj, ok := o.(Object)
@@ -187,11 +212,12 @@ func (s store) Replace(list []any, version string) error {
 			return err
 		}
 	}
-	s.in.Replace(s.resource, objects, version)
+	b := wholeOf(objects, version)
+	s.in.during(s.era, func() { s.in.replace(s.resource, b) })
 	return nil
 }
 
 func (s store) Bookmark(version string) error {
-	s.in.Bookmark(s.resource, version)
+	s.in.during(s.era, func() { s.in.bookmark(s.resource, version) })
 	return nil
 }

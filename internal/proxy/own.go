@@ -13,6 +13,7 @@ import (
 type Own struct {
 	inbox      *Inbox
 	mu         sync.Mutex
+	era        int
 	heard      hearsay
 	object     *v1alpha1.Proxy
 	version    string
@@ -43,8 +44,18 @@ func wake(c chan struct{}) {
 func (o *Own) reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.era++
 	o.heard, o.object, o.version, o.listed, o.registered = hearsay{}, nil, "", false, false
 	o.wake()
+}
+
+// during runs f, with the lock held, unless the hub has become another since that era: versions of two hubs can't be compared.
+func (o *Own) during(era int, f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if era == o.era {
+		f()
+	}
 }
 
 // Deleted takes the watch's word that the object was deleted.
@@ -57,6 +68,11 @@ func (o *Own) Deleted(version string) {
 func (o *Own) Set(px *v1alpha1.Proxy, version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.set(px, version)
+}
+
+// set is called with the lock held.
+func (o *Own) set(px *v1alpha1.Proxy, version string) {
 	o.listed = true
 	if version != "" && !newer(version, o.version) {
 		return
@@ -65,14 +81,13 @@ func (o *Own) Set(px *v1alpha1.Proxy, version string) {
 	o.wake()
 }
 
-func (o *Own) setRegistered(px *v1alpha1.Proxy) {
-	o.mu.Lock()
-	o.registered = px != nil
-	o.mu.Unlock()
-	if px != nil {
-		o.Set(px, px.ResourceVersion)
-	}
-	o.wake()
+// setRegistered takes the object in which this boot stands.
+func (o *Own) setRegistered(era int, px *v1alpha1.Proxy) {
+	o.during(era, func() {
+		o.registered = true
+		o.set(px, px.ResourceVersion)
+		o.wake()
+	})
 }
 
 // ownState is Own at one moment.
@@ -112,7 +127,10 @@ func (o *Own) latest() (px *v1alpha1.Proxy, listed bool) {
 }
 
 // ownStore is Own as its reflector sees it; the watch holds one name only.
-type ownStore struct{ own *Own }
+type ownStore struct {
+	own *Own
+	era int
+}
 
 func (s ownStore) Add(o any) error { return s.Update(o) }
 func (s ownStore) Resync() error   { return nil }
@@ -122,7 +140,7 @@ func (s ownStore) Update(o any) error {
 	if !ok {
 		return fmt.Errorf("watching the own Proxy: got a %T", o)
 	}
-	s.own.Set(px, px.ResourceVersion)
+	s.own.during(s.era, func() { s.own.set(px, px.ResourceVersion) })
 	return nil
 }
 
@@ -131,13 +149,14 @@ func (s ownStore) Delete(o any) error {
 	if !ok {
 		return fmt.Errorf("watching the own Proxy: got a %T", o)
 	}
-	s.own.Deleted(px.ResourceVersion)
+	s.own.inbox.during(s.era, s.own.inbox.ownDeleted)
+	s.own.during(s.era, func() { s.own.set(nil, px.ResourceVersion) })
 	return nil
 }
 
 func (s ownStore) Replace(list []any, version string) error {
 	if len(list) == 0 {
-		s.own.Set(nil, version)
+		s.own.during(s.era, func() { s.own.set(nil, version) })
 		return nil
 	}
 	return s.Update(list[0])

@@ -128,7 +128,7 @@ func (r *reporter) register(ctx context.Context) error {
 	r.spoken.Store(int64(r.era))
 	r.status.urgent = r.state != nil && r.state.FromHub
 	r.reports.reread = true
-	r.own.setRegistered(px)
+	r.own.setRegistered(r.era, px)
 	r.log.Info("registered", "proxy", r.o.Name, "hub", uid, "seq", px.Status.Seq)
 	r.once.Do(func() { close(r.registered) })
 	return nil
@@ -218,7 +218,9 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 		px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
 		switch {
 		case err == nil:
-			r.inbox.Wrote(r.era, r.hubUID, px.UID, px.Status.Seq)
+			if !r.inbox.Wrote(r.era, r.hubUID, px.UID, px.Status.Seq) {
+				return now, nil // The hub has become another since.
+			}
 			s.object, s.urgent, s.lazySince = px, false, time.Time{}
 			s.wrote(time.Now(), time.Duration(r.interval.Load()))
 			if s.other != "" {
@@ -226,7 +228,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 			}
 			r.reports.unsaid, r.reports.proved = false, false
 			r.publish(next.Through)
-			r.own.Set(px, px.ResourceVersion)
+			r.own.during(r.era, func() { r.own.set(px, px.ResourceVersion) })
 			r.o.Metrics.write("written", "status")
 			r.o.Metrics.through(r.state.Versions)
 			if r.failures > 0 {

@@ -28,7 +28,7 @@ func reconnect() *wait.Backoff {
 // another one, everything is listed anew.
 func (c *Client) Watch(ctx context.Context, in *Inbox, own *Own) {
 	var all sync.WaitGroup
-	each := func(resource, fields string, of runtime.Object, into cache.ReflectorStore, opened, lost func()) {
+	each := func(resource, fields string, of runtime.Object, into func(era int) cache.ReflectorStore, opened, lost func()) {
 		lw := &listWatch{client: c.fairlead, parameters: c.parameters, resource: resource, fields: fields, list: listOf(of), opened: opened, lost: lost}
 		if resource == LoadBalancers.String() {
 			lw.client = c.cluster
@@ -36,7 +36,7 @@ func (c *Client) Watch(ctx context.Context, in *Inbox, own *Own) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				era, cancel := context.WithCancel(ctx)
-				_, ends := in.Era()
+				n, ends := in.Era()
 				go func() {
 					select {
 					case <-ends:
@@ -44,17 +44,17 @@ func (c *Client) Watch(ctx context.Context, in *Inbox, own *Own) {
 					case <-era.Done():
 					}
 				}()
-				c.reflect(era, lw, of, into)
+				c.reflect(era, lw, of, into(n))
 				cancel()
 			}
 		})
 	}
 	for r := range resources {
-		each(r.String(), "", r.newObject(), store{in, r}, func() { in.Opened(r) }, func() { in.Lost(r) })
+		each(r.String(), "", r.newObject(), func(era int) cache.ReflectorStore { return store{in, r, era} }, func() { in.Opened(r) }, func() { in.Lost(r) })
 	}
 	named := "metadata.name=" + c.name
-	each("proxies", named, &v1alpha1.Proxy{}, ownStore{own}, func() { in.Opened(OwnProxy) }, func() { in.Lost(OwnProxy) })
-	each("proxyreports", named, &v1alpha1.ProxyReport{}, reportStore{own}, func() {}, func() {})
+	each("proxies", named, &v1alpha1.Proxy{}, func(era int) cache.ReflectorStore { return ownStore{own, era} }, func() { in.Opened(OwnProxy) }, func() { in.Lost(OwnProxy) })
+	each("proxyreports", named, &v1alpha1.ProxyReport{}, func(era int) cache.ReflectorStore { return reportStore{own, era} }, func() {}, func() {})
 	all.Wait()
 }
 

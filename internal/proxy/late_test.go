@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a hub says after another one has taken its place.
+
+func TestASlowAnswerOfTheFirstHubDoesNotHideWhatTheNextSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(f.all()...)
+		settle(time.Second)
+		w.hub.mu.Lock()
+		w.hub.onStatus = func() {
+			w.lost()
+			w.hub.replace("another")
+			time.Sleep(3 * time.Second)
+		}
+		w.hub.mu.Unlock()
+		more, moreAt := loadBalancer("shop", "more", "192.0.2.4")
+		w.set(more)
+		w.set(moreAt)
+		settle(10 * time.Second)
+		w.isFrozen(v1alpha1.ReasonHubReplaced)
+		w.fence(&v1alpha1.Fence{By: "manager", Reason: "stale"})
+		settle(time.Second)
+		w.serves()
+		before := w.statuses()
+		settle(time.Minute)
+		if n := w.statuses() - before; n > 1 {
+			t.Errorf("%d writes in a minute of rest", n)
+		}
+	})
+}
+
+func TestWatchesOfTheFirstHubAreNotHeardInTheNextEra(t *testing.T) {
+	in := newInbox(func(Resource, string) {})
+	own := newOwn(in)
+	in.eraBegins = own.reset
+	in.Wrote(0, "one", "px", 5)
+	in.Lost(OwnProxy)
+	q, _ := in.Question()
+	in.Answer(q, Answer{HubUID: "two"})
+
+	_, at := loadBalancer("shop", "web", "192.0.2.1")
+	at.ResourceVersion = "900"
+	px := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge-1", ResourceVersion: "900"}}
+	report := &v1alpha1.ProxyReport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "edge-1", ResourceVersion: "900"}}
+	hear := func(era int) (n int) {
+		of := store{in, Addresses, era}
+		for what, err := range map[string]error{
+			"list":        of.Replace([]any{at.DeepCopy()}, "900"),
+			"set":         of.Update(at.DeepCopy()),
+			"own list":    ownStore{own, era}.Replace([]any{px}, "900"),
+			"own":         ownStore{own, era}.Update(px),
+			"report":      reportStore{own, era}.Update(report),
+			"report list": reportStore{own, era}.Replace([]any{report}, "900"),
+			"bookmark":    of.Bookmark("900"),
+		} {
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		in.mu.Lock()
+		if !in.unlisted[Addresses] {
+			n++
+		}
+		in.mu.Unlock()
+		if x, listed := own.latest(); x != nil || listed {
+			n++
+		}
+		if h := own.takeReports(); h.listed != nil || h.news != nil {
+			n++
+		}
+		return n
+	}
+	if n := hear(0); n > 0 {
+		t.Errorf("%d of 3 that the hub before says are heard", n)
+	}
+	if n := hear(1); n != 3 {
+		t.Errorf("%d of 3 that the hub says are heard", n)
+	}
+	if err := (ownStore{own, 0}).Delete(px); err != nil {
+		t.Error(err)
+	}
+	if x, _ := own.latest(); x == nil {
+		t.Error("a deletion in the hub before is heard")
+	}
+}
