@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // proxies are those that may have connections to the group's targets, sorted by name: those of the pools of all classes
 // whose LoadBalancers send to it, and, for connections that outlive their LoadBalancer, those of the pools of all
-// addresses that the namespace still holds, and those that say so. Whoever says that the hub has changed is asked, too.
+// addresses that the namespace still holds, and those that say so. Whoever serves on what it had before the hub changed is asked, too.
 func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.Proxy, error) {
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(g.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -107,8 +107,8 @@ func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*p
 	}
 	return slices.DeleteFunc(r.Fleet.All(), func(p *proof.Proxy) bool {
 		_, asked := pools[p.Pool]
-		frozen := drains(g) && p.HubChanged != "" // It serves on what this hub may not know.
-		return !asked && !frozen && !reportsDraining(p, g)
+		serves := drains(g) && servesOn(p, g)
+		return !asked && !serves && !reportsDraining(p, g)
 	}), nil
 }
 
@@ -134,6 +134,12 @@ func drains(g *v1alpha1.TargetGroup) bool {
 		}
 	}
 	return false
+}
+
+// servesOn says that a proxy may serve what this hub doesn't know in the group's namespace. Those of other namespaces concern
+// nobody here.
+func servesOn(p *proof.Proxy, g *v1alpha1.TargetGroup) bool {
+	return p.Frozen() || p.HubChanged != "" && slices.Contains(p.Held, g.Namespace)
 }
 
 // reportsDraining says that a proxy names connections to a target of the group.
