@@ -254,8 +254,8 @@ func (p *picture) describe(listed bool) {
 // silent says that nothing that is released or drained may be spoken of: it would be of another hub's objects. f may be nil.
 func (f *Frozen) silent() bool { return f != nil && !f.Ledger }
 
-// message says what has happened, and what it waits for.
-func (f *Frozen) message() string {
+// message says what has happened, and what it waits for. In the namespaces that are missing the hub takes no report.
+func (f *Frozen) message(missing []string) string {
 	says := f.Because + "; what was served is served on, "
 	if f.Stale {
 		says += "but for addresses that the ledger grants to others, "
@@ -264,14 +264,25 @@ func (f *Frozen) message() string {
 	case !f.Listed:
 		return says + "while the hub's objects are listed anew"
 	case !f.Ledger:
-		ns := slices.Min(slices.Collect(maps.Keys(f.Serves)))
+		all := slices.Sorted(maps.Keys(f.Serves))
 		n := 0
 		for _, s := range f.Serves {
 			n += len(s)
 		}
-		first := f.Serves[ns][0]
-		return says + fmt.Sprintf("and the hub's ledger lacks %d of its addresses, such as %s for %s/%s: the manager enters them; create the namespace or its Tenant again if it is missing", n, first.Address, ns, first.LoadBalancer)
+		first := f.Serves[all[0]][0]
+		says += fmt.Sprintf("and the hub's ledger lacks %d of its addresses, such as %s for %s/%s, in %d namespaces (%s)", n, first.Address, all[0], first.LoadBalancer, len(all), some(all))
+		if len(missing) > 0 {
+			return says + fmt.Sprintf(": the hub has no namespace %s, or deletes it, and can't be told there: create it again, and its Tenant", some(missing))
+		}
+		return says + ": the manager enters them"
 	}
-	names := f.Namespaces[:min(len(f.Namespaces), 5)]
-	return says + fmt.Sprintf("in %d namespaces (%s) whose agents have not written all again: see to these agents, and to it that their Tenants are there", len(f.Namespaces), strings.Join(names, ", "))
+	return says + fmt.Sprintf("in %d namespaces (%s) whose agents have not written all again: see to these agents, and to it that their Tenants are there", len(f.Namespaces), some(f.Namespaces))
+}
+
+// some names the first of many.
+func some(names []string) string {
+	if more := len(names) - 5; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }

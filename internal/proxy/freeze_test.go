@@ -559,6 +559,36 @@ func TestAnEpochThatWasHeardWhileFrozenIsNotTakenForTheNext(t *testing.T) {
 	}
 }
 
+// What is served against the ledger in a namespace that the hub has no more can't be reported there: the Proxy says so.
+func TestNamespacesThatHoldUpAThawAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, "", f)
+		defer w.stop()
+		missing := func(yes bool) {
+			w.hub.mu.Lock()
+			defer w.hub.mu.Unlock()
+			w.hub.ending = map[string]bool{"lab": yes}
+		}
+		missing(true)
+		w.list(f.class_, f.shop)
+		settle(time.Minute)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.wantAgainst("lab")
+		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
+		says := w.condition().Message
+		if st := w.status(); !slices.Equal(st.Held, []string{"lab"}) || !strings.Contains(says, "(lab, ops, shop)") || !strings.Contains(says, "no namespace lab") {
+			t.Errorf("held %v; says %q", st.Held, says)
+		}
+		missing(false)
+		settle(time.Minute)
+		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
+		if st, says := w.status(), w.condition().Message; len(st.Held) > 0 || strings.Contains(says, "no namespace") {
+			t.Errorf("held %v; says %q", st.Held, says)
+		}
+	})
+}
+
 // A proxy that was stopped, and whose Proxy was deleted, may come back after its addresses were given to others. One that ran
 // all the time knows better.
 func TestWhoComesBackWithoutItsProxyLeavesToOthersWhatIsTheirs(t *testing.T) {

@@ -332,7 +332,18 @@ func (r *reporter) frozen() []string {
 	if r.state.Frozen == nil {
 		return nil
 	}
-	return r.state.Frozen.Namespaces
+	return append(r.missing(r.state.Frozen), r.state.Frozen.Namespaces...)
+}
+
+// missing are the namespaces, sorted, in which something is served against the ledger and the hub takes no report: it has them no more.
+func (r *reporter) missing(f *Frozen) (out []string) {
+	for ns := range f.Serves {
+		if have := r.reports.have[ns]; have != nil && have.object == nil {
+			out = append(out, ns)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // setHubChanged says whether the hub is the one that is served. A proxy whose hub never changed says nothing of it.
@@ -340,9 +351,9 @@ func (r *reporter) setHubChanged(st *v1alpha1.ProxyStatus) {
 	c := metav1.Condition{Type: v1alpha1.ConditionHubChanged, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonAsExpected, Message: "what is served is the hub's again"}
 	switch now := r.inbox.Frozen(); {
 	case now != nil && (r.state == nil || r.state.Frozen == nil || r.state.Era != r.era):
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, now.Reason, (&Frozen{HubChange: *now}).message()
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, now.Reason, (&Frozen{HubChange: *now}).message(nil)
 	case r.state != nil && r.state.Frozen != nil && r.state.Era == r.era:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, r.state.Frozen.Reason, r.state.Frozen.message()
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, r.state.Frozen.Reason, r.state.Frozen.message(r.missing(r.state.Frozen))
 	case !meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionHubChanged):
 		return
 	}
