@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -50,7 +51,7 @@ func newStage(t *testing.T, tenant *v1alpha1.Tenant, address *v1alpha1.Address) 
 	log := slog.New(slog.DiscardHandler)
 	keeper := ledger.New(ledger.Options{
 		Logger: log, Client: hub, Reader: hub, Settled: func(string, proof.Version) bool { return true },
-		Trouble: func() *proof.Trouble { return s.trouble }, PoolsOf: func(string) []string { return []string{"public"} },
+		Trouble: func() *proof.Trouble { return s.trouble }, PoolsOf: poolsOf,
 		Wake: func(ipam.Ref) {}, Changed: func(_, _ []string) {},
 	})
 	s.Reconciler = New(Options{
@@ -78,6 +79,24 @@ func (s *stage) round() *v1alpha1.Address {
 	return s.address()
 }
 
+// poolsOf says that one pool of proxies serves the pool of the Address.
+func poolsOf(proxyPool string) []string {
+	if proxyPool == "edge" {
+		return []string{"public"}
+	}
+	return nil
+}
+
+// queue is what is looked at again.
+func (s *stage) queue() workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	s.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	if err := s.Queue.Start(s.Context(), q); err != nil {
+		s.Fatal(err)
+	}
+	return q
+}
+
 // A frozen proxy's claim would be granted again at once, and given up again.
 func TestNothingIsGivenUpWithItsTenantWhileAProxyIsFrozen(t *testing.T) {
 	gone := metav1.Now()
@@ -88,10 +107,15 @@ func TestNothingIsGivenUpWithItsTenantWhileAProxyIsFrozen(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	if s.Keeper.Unsettled()[0].Object.Name != held || !s.troubled.Load() {
-		t.Error("nobody looks at it when the trouble is over")
+	queue := s.queue()
+	if s.fleetChanged(fleet.Change{}); queue.Len() != 0 {
+		t.Error("it is looked at again with each change of the fleet, and the trouble lasts")
 	}
-	s.trouble = &proof.Trouble{}
+	other := proof.Proxy{Name: "q", Pool: "core", HubChanged: v1alpha1.ReasonHubRestored}
+	s.trouble = &proof.Trouble{Frozen: []*proof.Proxy{&other}}
+	if s.fleetChanged(fleet.Change{}); queue.Len() != 1 {
+		t.Error("nobody looks at it when the trouble of its pool is over")
+	}
 	if a := s.round(); a.Spec.Phase != v1alpha1.AddressReleasing {
 		t.Errorf("%+v", a)
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -48,36 +47,49 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	resting map[types.UID]time.Time // since when an Address is proven released
-
-	// troubled: when the fleet changed last, nothing could be freed.
-	troubled atomic.Bool
+	stood   map[string]struct{}     // AddressPools that were frozen when one of their Addresses could have been freed
 }
 
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{Options: o, Queue: &kit.Queue{}, resting: map[types.UID]time.Time{}}
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, resting: map[types.UID]time.Time{}, stood: map[string]struct{}{}}
 	o.Fleet.Subscribe(r.fleetChanged)
 	return r
 }
 
 func (r *Reconciler) fleetChanged(c fleet.Change) {
-	if was := r.troubled.Swap(!r.Fleet.Trouble().None()); was {
+	if thawed := r.thawed(); len(thawed) > 0 {
 		for _, a := range r.Keeper.Unsettled() {
-			r.Queue.Add("", a.Object.Name)
+			if slices.Contains(thawed, a.Object.Spec.Pool) {
+				r.Queue.Add("", a.Object.Name)
+			}
 		}
-	} else {
-		for pool := range c.Pools {
-			for _, a := range r.Keeper.Releasing(pool) {
-				waiting, err := r.judge(context.Background(), a)
-				if err == nil && len(waiting) == 0 {
-					r.Queue.Add("", a.Object.Name)
-				}
+	}
+	for pool := range c.Pools {
+		for _, a := range r.Keeper.Releasing(pool) {
+			waiting, err := r.judge(context.Background(), a)
+			if err == nil && len(waiting) == 0 {
+				r.Queue.Add("", a.Object.Name)
 			}
 		}
 	}
 	if len(c.Pools) > 0 {
 		r.Keeper.RetryUnsettled()
 	}
+}
+
+// thawed returns the AddressPools that stood still and don't any more.
+func (r *Reconciler) thawed() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for pool := range r.stood {
+		if _, frozen := r.Keeper.Frozen(pool); !frozen {
+			delete(r.stood, pool)
+			out = append(out, pool)
+		}
+	}
+	return out
 }
 
 // Reconcile looks at one Address.
@@ -124,9 +136,14 @@ func (r *Reconciler) release(ctx context.Context, a ledger.Address) (reconcile.R
 // standsStill says that nothing of the Address's pool may be freed now, whatever proxies say of it. Whoever ends that wakes us.
 func (r *Reconciler) standsStill(ctx context.Context, a *v1alpha1.Address) (bool, error) {
 	if why, frozen := r.Keeper.Frozen(a.Spec.Pool); frozen {
-		r.troubled.Store(true)
-		r.Logger.Debug("an address's pool is frozen", "address", a.Name, "pool", a.Spec.Pool, "why", why.Message)
-		return true, nil
+		r.mu.Lock()
+		r.stood[a.Spec.Pool] = struct{}{}
+		r.mu.Unlock()
+		// It may have thawed before that was noted.
+		if _, frozen = r.Keeper.Frozen(a.Spec.Pool); frozen {
+			r.Logger.Debug("an address's pool is frozen", "address", a.Name, "pool", a.Spec.Pool, "why", why.Message)
+			return true, nil
+		}
 	}
 	pool := &v1alpha1.AddressPool{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: a.Spec.Pool}, pool); client.IgnoreNotFound(err) != nil {
