@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"fairlead.dev/fairlead/internal/lb"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -72,7 +73,9 @@ type file struct {
 	// unremembered: memory is not written yet; turned: it says something else of what is frozen than the file.
 	unremembered, turned bool
 	// resumed: it holds what another process wrote.
-	resumed  bool
+	resumed bool
+	// found is what was kept last of the checks' findings; nil: nothing by this process.
+	found    *[]lb.Probe
 	appended int
 	size     int
 	out      *os.File
@@ -229,6 +232,9 @@ func (f *file) remove() error {
 	f.close()
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing last-good file: %w", err)
+	}
+	if err := f.forgetFindings(); err != nil {
+		return fmt.Errorf("removing what checks found: %w", err)
 	}
 	if err := syncDir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing last-good file: %w", err)

@@ -129,6 +129,18 @@ func (p *Proxy) Boot() string { return p.boot }
 // Ready says that a first Program was applied.
 func (p *Proxy) Ready() bool { return p.ready.Load() }
 
+// readFindings returns what the process before this one found Unhealthy; nil where that isn't known.
+func (p *Proxy) readFindings() []lb.Probe {
+	if p.o.StateDir == "" {
+		return nil
+	}
+	found, err := readFindings(p.o.StateDir, p.o.Name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.o.Logger.Warn("what checks found before can't be used", "err", err)
+	}
+	return found
+}
+
 // readLastGood returns nil where there is no file of this proxy and pool.
 func (p *Proxy) readLastGood() *LastGood {
 	if p.o.StateDir == "" {

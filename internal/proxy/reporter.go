@@ -121,6 +121,11 @@ func (r *reporter) step(ctx context.Context) time.Time {
 	now := time.Now()
 	if p := r.box.take(); p != nil {
 		r.take(p, now)
+		if r.file != nil && p.health && p.state.Program != nil && p.state.Fence == nil {
+			if err := r.file.keepFindings(p.state.Program.Health); err != nil {
+				r.log.Warn("a restart will ask of no check what it found", "err", err)
+			}
+		}
 	}
 	again, err := r.tell(ctx, now)
 	switch {

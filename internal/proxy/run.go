@@ -72,6 +72,8 @@ func (p *Proxy) Run(ctx context.Context) error {
 		p.before = before
 		l.late, l.heir = true, true // The hub is not waited for: what is served is in the file.
 		l.before, l.beforeUntil = findings(before.handed.Unhealthy), time.Now().Add(beliefFor)
+	} else if found := p.readFindings(); len(found) > 0 {
+		l.before, l.beforeUntil = findings(found), time.Now().Add(beliefFor)
 	}
 	// The watches are not waited for at the end: they may be in a pause between two attempts.
 	go p.o.Source.Watch(running, p.inbox, p.own)
