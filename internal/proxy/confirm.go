@@ -228,6 +228,7 @@ func (in *Inbox) begin(change *HubChange, a Answer) {
 	}
 	if in.frozen != nil {
 		in.fresh = Memory{HubUID: a.HubUID}
+		in.memory.Lost = in.memory.Lost || a.HubUID == in.memory.HubUID
 		in.frozen.Stale = (in.fromFile || was != nil && was.Stale) && a.HubUID == in.memory.HubUID && (a.Proxy == nil || a.Proxy.UID != in.memory.ProxyUID)
 	}
 	in.fromFile = false

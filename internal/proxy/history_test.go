@@ -93,3 +93,30 @@ func TestAFileFollowsTheFirstHubAgain(t *testing.T) {
 		t.Errorf("frozen %v, memory %+v once the first hub answers again", in.Frozen(), m)
 	}
 }
+
+// A hub that has lost something is not the first one again, though it has what was written there since, and another one answered
+// in between.
+func TestAHubThatHasLostSomethingIsNotTheFirstAgain(t *testing.T) {
+	in := newInbox(func(Resource, string) {})
+	says := func(a Answer) {
+		in.Lost(OwnProxy)
+		q, _ := in.Question()
+		in.Answer(q, a)
+	}
+	own := func(uid types.UID, seq int64) *v1alpha1.Proxy {
+		return &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: v1alpha1.ProxyStatus{Seq: seq}}
+	}
+	in.Wrote(0, "one", "p", 5)
+	says(Answer{"one", own("p", 3)})
+	in.Wrote(1, "one", "p", 6)
+	next := newInbox(func(Resource, string) {})
+	next.remember(in.Memory(), false)
+	next.Wrote(0, "one", "p", 7)
+	in = next
+	says(Answer{"two", nil})
+	in.Wrote(1, "two", "q", 8)
+	says(Answer{"one", own("p", 7)})
+	if f := in.Frozen(); f == nil || f.Reason != v1alpha1.ReasonHubRestored {
+		t.Errorf("frozen %v", f)
+	}
+}

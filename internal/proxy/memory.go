@@ -22,6 +22,8 @@ type Memory struct {
 	Frozen string `json:"frozen,omitempty"`
 	// Stale is HubChange.Stale.
 	Stale bool `json:"stale,omitempty"`
+	// Lost: it answered once as a restored one, so that it is not what it was, whoever answered in between.
+	Lost bool `json:"lost,omitempty"`
 	// Through is up to where the hub's resources were known; in a file it is the last batch's.
 	Through Versions `json:"-"`
 }
@@ -58,6 +60,8 @@ func (m Memory) changed(a Answer) *HubChange {
 		return nil
 	case a.HubUID != m.HubUID:
 		return &HubChange{Reason: v1alpha1.ReasonHubReplaced, Because: fmt.Sprintf("another hub answers: the UID of its namespace kube-system is %s, not %s", a.HubUID, m.HubUID)}
+	case m.Lost:
+		return restored("the hub has lost something before")
 	case m.ProxyUID == "":
 		return nil
 	case a.Proxy == nil:
