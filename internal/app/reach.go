@@ -19,6 +19,8 @@ const (
 	// reachEvery is the pause between two looks for a hub that is away, reachWithin how long it may take to answer one.
 	reachEvery  = time.Second
 	reachWithin = 5 * time.Second
+	// settlesWithin is how long a hub may refuse what it allows: an API server that has just started knows no roles and no kinds yet.
+	settlesWithin = 30 * time.Second
 )
 
 // reach makes what needs a hub once there is one: a process that starts while its hub is away waits, and ends with no error.
@@ -53,6 +55,12 @@ func away(err error) error {
 	return err
 }
 
+// refused says that an API server answered, with an error.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer)
+}
+
 // Why says what is waited for; empty: nothing.
 func (r *reach) Why() string {
 	if why := r.why.Load(); why != nil {
@@ -61,36 +69,57 @@ func (r *reach) Why() string {
 	return ""
 }
 
-// until calls make once the hub answers, and again where make failed and the hub is away again.
+// until calls make once the hub answers, and again where make failed and the hub is away again, or refused while it may be starting.
 func (r *reach) until(ctx context.Context, make func() (*life, error)) (*life, error) {
+	began := time.Now()
 	for {
-		if err := r.await(ctx); err != nil {
+		waited, err := r.await(ctx)
+		if err != nil {
 			return nil, err
 		}
+		if waited {
+			began = time.Now()
+		}
 		l, err := make()
-		if err == nil || r.ask(ctx) == nil {
-			return l, err
+		switch {
+		case err == nil:
+			return l, nil
+		case r.ask(ctx) != nil:
+		case refused(err) && time.Since(began) < settlesWithin:
+			r.log.Warn("the hub refuses what is needed; trying again", "hub", r.host, "err", err)
+			if err := r.pause(ctx); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
 		}
 	}
 }
 
-// await fails when ctx ends only.
-func (r *reach) await(ctx context.Context) error {
-	for {
+// await fails when ctx ends only. waited: the hub was away.
+func (r *reach) await(ctx context.Context) (waited bool, err error) {
+	for ; ; waited = true {
 		err := r.ask(ctx)
 		if err == nil {
 			r.why.Store(nil)
-			return nil
+			return waited, nil
 		}
 		if r.Why() == "" {
 			r.log.Warn("waiting for the hub", "hub", r.host, "err", err)
 		}
 		why := fmt.Sprintf("waiting for the hub %s: %v", r.host, err)
 		r.why.Store(&why)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the hub %s: %w", r.host, ctx.Err())
-		case <-time.After(reachEvery):
+		if err := r.pause(ctx); err != nil {
+			return waited, err
 		}
+	}
+}
+
+func (r *reach) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the hub %s: %w", r.host, ctx.Err())
+	case <-time.After(reachEvery):
+		return nil
 	}
 }

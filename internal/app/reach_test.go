@@ -3,14 +3,18 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -73,6 +77,26 @@ func TestWhatFailsForLackOfAHubIsTriedAgain(t *testing.T) {
 	})
 	if !errors.Is(err, broken) || made != 2 {
 		t.Errorf("made %d times: %v", made, err)
+	}
+}
+
+// An API server that has just started forbids everything, until it has read its roles; one that goes on so means it.
+func TestAHubMayRefuseWhileItStarts(t *testing.T) {
+	forbidden := fmt.Errorf("making it: %w", apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no roles yet")))
+	for settles, want := range map[time.Duration]error{settlesWithin / 2: nil, 2 * settlesWithin: forbidden} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &reach{log: slog.New(slog.DiscardHandler), ask: func(context.Context) error { return nil }}
+			began := time.Now()
+			_, err := r.until(t.Context(), func() (*life, error) {
+				if time.Since(began) < settles {
+					return nil, forbidden
+				}
+				return &life{}, nil
+			})
+			if !errors.Is(err, want) || time.Since(began) > settlesWithin+reachEvery {
+				t.Errorf("settled after %s: %v after %s", settles, err, time.Since(began))
+			}
+		})
 	}
 }
 
