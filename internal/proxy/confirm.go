@@ -132,12 +132,19 @@ func (in *Inbox) Sure() bool {
 }
 
 // Same says that a hub that was just read is the one that is remembered, and may be written to; if it isn't, that is a doubt.
-func (in *Inbox) Same(a Answer) bool { return in.same(a, false) }
+func (in *Inbox) Same(a Answer) bool {
+	era, _ := in.Era()
+	return in.same(era, a, false)
+}
 
-// same does. watched: the own Proxy was read before, so its status may be less than what was written because somebody has emptied it.
-func (in *Inbox) same(a Answer, watched bool) bool {
+// same does so in an era, and is false in another. watched: the own Proxy was read before, so its status may be less than what was
+// written because somebody has emptied it.
+func (in *Inbox) same(era int, a Answer, watched bool) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if era != in.era {
+		return false
+	}
 	m := *in.present()
 	if watched {
 		m.Seq = 0

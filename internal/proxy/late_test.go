@@ -1,11 +1,15 @@
 package proxy
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -94,5 +98,39 @@ func TestWatchesOfTheFirstHubAreNotHeardInTheNextEra(t *testing.T) {
 	}
 	if x, _ := own.latest(); x == nil {
 		t.Error("a deletion in the hub before is heard")
+	}
+}
+
+// The hub becomes another after the file was kept, and before that one is told anything.
+func TestAHubThatChangesHearsNothingBeforeTheFileSaysSo(t *testing.T) {
+	hub := newFakeHub(&journal{})
+	in := newInbox(func(Resource, string) {})
+	own := newOwn(in)
+	in.eraBegins, hub.own = own.reset, own
+	o := Options{Name: "edge-1", Pool: "edge", Hub: hub, Dataplane: &fakeDataplane{}, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry())}
+	r := newReporter(o, "boot", own, newMailbox())
+	r.state = &served{FromHub: true, Program: &lb.Program{}}
+	registered := func() bool { hub.mu.Lock(); defer hub.mu.Unlock(); return hub.proxies["edge-1"] != nil }
+
+	in.Wrote(0, "one", "px", 5)
+	r.removal = true
+	if _, err := r.keepFile(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	in.Lost(OwnProxy)
+	q, _ := in.Question()
+	in.Answer(q, Answer{HubUID: "hub-uid"})
+	if _, err := r.say(context.Background(), time.Now(), 0); err != nil || registered() {
+		t.Errorf("registered: %v, %v", registered(), err)
+	}
+	// A registration that was about to begin reads the other hub, and not the one that it was for.
+	if err := r.register(context.Background()); err == nil || registered() {
+		t.Errorf("registered: %v, %v", registered(), err)
+	}
+	if _, err := r.tell(context.Background(), time.Now()); err != nil || !registered() {
+		t.Errorf("registered: %v, %v", registered(), err)
+	}
+	if g, err := ReadLastGood(o.StateDir, "edge-1"); err != nil || g.Memory.Frozen != v1alpha1.ReasonHubReplaced {
+		t.Errorf("the file: %v, %+v", err, g)
 	}
 }

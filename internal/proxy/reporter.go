@@ -166,15 +166,25 @@ func (r *reporter) take(p *post, now time.Time) {
 // tell does what is due. An error means that the hub can't be reached, or that
 // the file can't be kept and so nothing may be said.
 func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, err error) {
+	era, _ := r.inbox.Era()
 	again, err = r.keepFile(now)
 	if err != nil {
 		return again, err
 	}
+	due, err := r.say(ctx, now, era)
+	return earlier(again, due), err
+}
+
+// say tells the hub what is due, once the file says what it must of that era.
+func (r *reporter) say(ctx context.Context, now time.Time, era int) (again time.Time, err error) {
 	if !r.inbox.Sure() {
 		return again, nil // Another hub must not take this for its own; the answer wakes.
 	}
+	if next, _ := r.inbox.Era(); next != era {
+		return now, nil // The hub has become another meanwhile: the file says so first.
+	}
 	r.lookForOthers(now)
-	if era, _ := r.inbox.Era(); era != r.era {
+	if era != r.era {
 		r.startAnew(era)
 	}
 	if r.hubUID == "" || r.gone() {

@@ -93,7 +93,7 @@ func (r *reporter) register(ctx context.Context) error {
 	}
 	px, err := r.o.Hub.GetProxy(ctx, r.o.Name)
 	// The hub was confirmed, and may have become another since. What others do to a Proxy that was written, its watch says.
-	if written := r.status.object != nil; (err == nil || apierrors.IsNotFound(err)) && !r.inbox.same(answerOf(uid, px, err), written) {
+	if written := r.status.object != nil; (err == nil || apierrors.IsNotFound(err)) && !r.inbox.same(r.era, answerOf(uid, px, err), written) {
 		return fmt.Errorf("registering proxy %s: %w", r.o.Name, errUnsure)
 	}
 	switch {
