@@ -31,9 +31,12 @@ func (p *Proxy) confirm(ctx context.Context) {
 		}
 		a, err := ask(ctx, p.o.Hub, p.o.Name)
 		if err == nil {
-			p.inbox.Answer(q, a)
+			settled := p.inbox.Answer(q, a)
 			if _, still := p.inbox.Question(); !still {
 				continue
+			}
+			if settled {
+				failures = 0 // What is in doubt now came up meanwhile.
 			}
 		} else if failures == 0 && ctx.Err() == nil {
 			p.o.Logger.Warn("hub can't be confirmed; nothing that it says is taken meanwhile", "err", err)

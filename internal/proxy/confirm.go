@@ -171,16 +171,16 @@ func (in *Inbox) Question() (Question, bool) {
 	return Question{in.asked, in.era, *in.present(), watched}, in.answered < in.asked
 }
 
-// Answer takes what the hub says of itself.
-func (in *Inbox) Answer(q Question, a Answer) {
+// Answer takes what the hub says of itself. It returns whether that has settled the Question.
+func (in *Inbox) Answer(q Question, a Answer) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if q.era != in.era || q.asked <= in.answered {
-		return
+		return true
 	}
 	change := q.memory.changed(a)
 	if change != nil && q.watched && a.HubUID == q.memory.HubUID && (a.Proxy == nil || a.Proxy.UID != q.memory.ProxyUID) {
-		return // It was deleted just now, and its watch will say so, or break.
+		return false // It was deleted just now, and its watch will say so, or break.
 	}
 	for r := Resource(0); r < resources && change == nil; r++ {
 		if b := in.waiting[r]; b.whole && in.opened[r] <= q.asked {
@@ -201,6 +201,7 @@ func (in *Inbox) Answer(q Question, a Answer) {
 		}
 	}
 	in.settled()
+	return true
 }
 
 // through is up to where the present hub's resources are known. It is called with the lock held.

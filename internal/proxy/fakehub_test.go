@@ -45,6 +45,8 @@ type fakeHub struct {
 	others []*Own
 	// dying: it takes the next write of status, its watches say so, and it goes away without an answer.
 	dying bool
+	// onUID is called whenever its UID is read.
+	onUID func()
 	// onStatus is called once, when a write of status has taken effect and is not answered yet.
 	onStatus func()
 	// onReport is called before each write of a report takes effect.
@@ -87,6 +89,12 @@ func (h *fakeHub) call(f func() error) error {
 var anything = schema.GroupResource{Resource: "things"}
 
 func (h *fakeHub) UID(context.Context) (out string, err error) {
+	h.mu.Lock()
+	read := h.onUID
+	h.mu.Unlock()
+	if read != nil {
+		read()
+	}
 	return out, h.call(func() error {
 		if h.nameless {
 			return apierrors.NewForbidden(anything, "kube-system", errors.New("no"))
