@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -64,11 +66,22 @@ func ask(ctx context.Context, hub Hub, name string) (a Answer, err error) {
 		return a, fmt.Errorf("reading the hub's UID: %w", err)
 	}
 	a.Proxy, err = hub.GetProxy(ctx, name)
-	if apierrors.IsNotFound(err) {
+	if lacks(err, name) {
 		return a, nil
 	}
 	if err != nil {
 		return a, fmt.Errorf("reading Proxy %s: %w", name, err)
 	}
 	return a, nil
+}
+
+// lacks says that an error is a hub's word that it has no Proxy of that name. Where the resource is not served, or what stands before
+// the hub doesn't find it, that is not found either.
+func lacks(err error, name string) bool {
+	var s apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &s) {
+		return false
+	}
+	d := s.Status().Details
+	return d != nil && d.Kind == "proxies" && d.Name == name && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -88,6 +88,9 @@ func (h *fakeHub) call(f func() error) error {
 
 var anything = schema.GroupResource{Resource: "things"}
 
+// ofProxies is by what a hub says that it lacks a Proxy.
+var ofProxies = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "proxies"}
+
 func (h *fakeHub) UID(context.Context) (out string, err error) {
 	h.mu.Lock()
 	read := h.onUID
@@ -137,7 +140,7 @@ func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy,
 	return out, h.call(func() error {
 		px := h.proxies[name]
 		if px == nil {
-			return apierrors.NewNotFound(anything, name)
+			return apierrors.NewNotFound(ofProxies, name)
 		}
 		out = px.DeepCopy()
 		return nil
@@ -177,7 +180,7 @@ func (h *fakeHub) update(px *v1alpha1.Proxy, change func(*v1alpha1.Proxy)) (out 
 	return out, h.call(func() error {
 		old := h.proxies[px.Name]
 		if old == nil {
-			return apierrors.NewNotFound(anything, px.Name)
+			return apierrors.NewNotFound(ofProxies, px.Name)
 		}
 		if h.readOnly {
 			return apierrors.NewForbidden(anything, px.Name, errors.New("no"))
