@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -115,6 +116,32 @@ func TestNodesThatNobodyWasSeenToDeleteStayTargets(t *testing.T) {
 	// Seen to be deleted: gone at once.
 	w.must(w.tenant.api.Delete(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	w.group("nodes-0", "n2/10.0.0.2/Serving", "n3/10.0.0.3/Serving")
-	w.heldUntil(&v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.hubNamespace, Name: "nodes-0"}}, time.Now())
+	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.hubNamespace, Name: "nodes-0"}}
+	w.heldUntil(g, time.Now())
 	w.group("nodes-0")
+	// The time goes with the hold, so that the next one is as long.
+	lasts := func(what string, least, most time.Duration) {
+		t.Helper()
+		w.eventually(what, func(ctx context.Context) error {
+			if err := w.hub.api.Get(ctx, client.ObjectKeyFromObject(g), g); err != nil {
+				return err
+			}
+			left := time.Duration(0)
+			if until, err := time.Parse(time.RFC3339, g.Annotations[v1alpha1.AnnotationHeldUntil]); err == nil {
+				left = time.Until(until)
+			}
+			if left < least || left > most {
+				return fmt.Errorf("held until %q", g.Annotations[v1alpha1.AnnotationHeldUntil])
+			}
+			return nil
+		})
+	}
+	lasts("no time on the TargetGroup", 0, 0)
+	w.addNode("n4", "10.0.0.4")
+	w.group("nodes-0", "n4/10.0.0.4/Serving")
+	w.stop()
+	w.must(w.tenant.api.Delete(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n4"}}))
+	w.start()
+	lasts("a hold of a day", 23*time.Hour, 25*time.Hour)
+	w.group("nodes-0", "n4/10.0.0.4/Serving")
 }

@@ -87,6 +87,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 	again = soonest(again, lasts)
 	targets = append(targets, held...)
 	want := node.Place(have, targets)
+	var taken []*v1alpha1.TargetGroup // their time is over, or means nothing
 	r.metrics.targets.Set(float64(len(targets)))
 	var errs []error
 	for index, spec := range want {
@@ -105,12 +106,21 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 			wrote++
 		}
 		errs = append(errs, err)
+		if g != nil && g.Annotations[v1alpha1.AnnotationHeldUntil] != "" && says == nil {
+			taken = append(taken, g)
+		}
 	}
 	for index, g := range groups {
 		if _, wanted := want[index]; !wanted && g.DeletionTimestamp == nil {
 			wrote++
 			errs = append(errs, r.remove(ctx, g))
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return wrote, again, err
+	}
+	for _, g := range taken { // only now: while a target is there that the time was for, it would be held anew
+		errs = append(errs, r.unhold(ctx, g))
 	}
 	return wrote, again, errors.Join(errs...)
 }
@@ -175,6 +185,20 @@ func (r *nodes) apply(ctx context.Context, index int, says map[string]string, sp
 	}
 	r.memory.wrote(r.key(index), spec, version)
 	r.log.Info("wrote target group", "targetgroup", node.GroupName(index), "targets", len(spec.Targets))
+	return nil
+}
+
+// unhold takes the time off. Where a person wrote it, it is that one's field, and stays with whatever is applied without it.
+func (r *nodes) unhold(ctx context.Context, g *v1alpha1.TargetGroup) error {
+	p, err := mergePatch(map[string]any{"metadata": map[string]any{"uid": g.UID, "annotations": map[string]any{v1alpha1.AnnotationHeldUntil: nil}}})
+	if err != nil {
+		return err
+	}
+	err = r.hub.Patch(ctx, &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}, p, client.FieldOwner(fieldManager))
+	r.metrics.wrote(hubCluster, "targetgroup", err)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("annotating TargetGroup %s: %w", g.Name, err)
+	}
 	return nil
 }
 
