@@ -55,14 +55,11 @@ func FrozenText(frozen []*Proxy) string {
 	return strings.Join(out, " ")
 }
 
-// UnseenText names proxies that a manager has not heard of since its start.
-func UnseenText(unseen []*Proxy) string {
-	var names []string
-	for _, p := range unseen {
-		names = append(names, p.Name)
-	}
-	return fmt.Sprintf("The manager has just started, and waits for proxies to be heard of: %s. That is over in half a minute at most.", some(names))
-}
+// What everybody who waits is told, whoever causes it: names would be written again for each of them whenever one changes.
+const (
+	FrozenWait = "The hub has changed under proxies that serve on what they had: nothing new is granted and nothing is freed before the ledger has that. The condition Degraded of the AddressPool names them."
+	UnseenWait = "The manager waits for proxies to be heard of. That is over in half a minute at most."
+)
 
 func some(names []string) string {
 	if len(names) > 3 {

@@ -42,11 +42,11 @@ func (k *Keeper) frozen() map[string]ipam.Frozen {
 		return nil
 	}
 	out := map[string]ipam.Frozen{}
-	for pool, proxies := range k.concerned(t.Unseen) {
-		out[pool] = ipam.Frozen{Reason: clusterv1.ReasonPending, Message: proof.UnseenText(proxies)}
+	for pool := range k.concerned(t.Unseen) {
+		out[pool] = ipam.Frozen{Reason: clusterv1.ReasonPending, Message: proof.UnseenWait}
 	}
-	for pool, proxies := range k.concerned(t.Frozen) {
-		out[pool] = ipam.Frozen{Reason: clusterv1.ReasonHubChanged, Message: proof.FrozenText(proxies)}
+	for pool := range k.concerned(t.Frozen) {
+		out[pool] = ipam.Frozen{Reason: clusterv1.ReasonHubChanged, Message: proof.FrozenWait}
 	}
 	return out
 }
