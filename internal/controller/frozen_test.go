@@ -220,5 +220,5 @@ func restoring(h *hub) {
 		h.t.Errorf("granted %s, which was not free", addressOf(fresh))
 	}
 	h.gone(address)
-	wait(h, ghost, "Releasing", isReleasing)
+	h.expire(ghost)
 }

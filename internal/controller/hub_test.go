@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -369,6 +370,33 @@ func (h *hub) address(l *clusterv1.LoadBalancer) *v1alpha1.Address {
 		h.t.Fatalf("LoadBalancer %s shows no address", l.Name)
 	}
 	return &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: addressOf(l)}}
+}
+
+// expire has a person say that an Address's missing holder won't come back. Other scenarios' proxies raise the hub's epoch, and
+// there is no agent here that would note it: the person says that of the Tenant, too.
+func (h *hub) expire(a *v1alpha1.Address) {
+	h.t.Helper()
+	h.eventually("Address "+a.Name+" to be given up", func(ctx context.Context) error {
+		for _, o := range []client.Object{&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: h.name}}, a} {
+			if err := h.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+				return err
+			}
+			if o == client.Object(a) && isReleasing(a) == nil {
+				return nil
+			}
+			was := o.DeepCopyObject().(client.Object)
+			annotations := maps.Clone(o.GetAnnotations())
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[v1alpha1.AnnotationHeldUntil] = time.Now().UTC().Format(time.RFC3339)
+			o.SetAnnotations(annotations)
+			if err := h.api.Patch(ctx, o, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})); err != nil {
+				return err
+			}
+		}
+		return isReleasing(a)
+	})
 }
 
 func isReleasing(a *v1alpha1.Address) error {

@@ -109,10 +109,7 @@ func missing(h *hub) {
 	// A person knows that another will not come back.
 	other := h.stray("192.0.2.58", "other")
 	wait(h, other, "held", isHeld)
-	h.change(other, func(o client.Object) {
-		o.GetAnnotations()[v1alpha1.AnnotationHeldUntil] = time.Now().UTC().Format(time.RFC3339)
-	})
-	wait(h, other, "Releasing", isReleasing)
+	h.expire(other)
 	wait(h, other, "nothing noted", notHeld)
 	p.catchUp()
 	h.gone(other)

@@ -2,12 +2,15 @@ package survival
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/app"
@@ -33,17 +36,13 @@ func leaderOverlap(t *testing.T, w *world) {
 	second := w.secondManager(t)
 	b := newBook(t, w)
 	w.window(t, w.all(), [2]int{held, held}, func() {
-		for round := range 3 {
-			w.churn(t, round)
-		}
+		b.churn(t, contended/2)
 		must(t, w.Manager.Process.Pause())
-		w.churn(t, 3)
+		w.churn(t, 0, func() {})
 		taken := awaitLeader(t, w, leader)
-		w.churn(t, 4)
+		w.churn(t, 1, func() {})
 		must(t, w.Manager.Process.Resume())
-		for round := range 3 {
-			w.churn(t, 5+round)
-		}
+		b.churn(t, contended)
 		if now := awaitLeader(t, w, ""); now != taken {
 			t.Errorf("%s leads, and %s did when the first was let go on", now, taken)
 		}
@@ -83,16 +82,18 @@ func (w *world) contend(t *testing.T) {
 
 func contender(i int) string { return fmt.Sprintf("contender-%d", i) }
 
-// churn deletes Services that have an address and makes them anew, for others to get it.
-func (w *world) churn(t *testing.T, round int) {
+// churn deletes Services that have an address and makes them anew, for others to get it; between the two it waits for that.
+func (w *world) churn(t *testing.T, round int, between func()) {
 	t.Helper()
 	for _, tenant := range w.Tenants {
 		for i := range contenders {
-			if i%3 != round%3 {
-				continue
+			if i%3 == round%3 {
+				deleteService(t, tenant, contender(i))
 			}
-			deleteService(t, tenant, contender(i))
 		}
+	}
+	between()
+	for _, tenant := range w.Tenants {
 		for i := range contenders {
 			if i%3 != round%3 {
 				continue
@@ -202,10 +203,46 @@ func (b *book) note(a *v1alpha1.Address, event watch.EventType, phase map[string
 	}
 }
 
-// close returns how many grants there were, and how many of them were to another holder than the one before.
-func (b *book) close() (grants, passed int) {
-	b.watch.Stop()
-	<-b.done
+// churn has Services come and go until so many grants have passed an address on.
+func (b *book) churn(t *testing.T, passed int) {
+	t.Helper()
+	round := 0
+	eventually(t, 2*soon, fmt.Sprintf("%d grants to pass an address on", passed), func(context.Context) error {
+		before := b.granted()
+		b.w.churn(t, round, func() {
+			// Where none of those that went had an address, nobody gets one.
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_ = testkit.Poll(ctx, look, "what was given up to be somebody's", func(context.Context) error {
+				if maps.Equal(b.granted(), before) {
+					return errors.New("nobody has got an address")
+				}
+				return nil
+			})
+		})
+		round++
+		if _, n := b.count(); n < passed {
+			return fmt.Errorf("%d have", n)
+		}
+		return nil
+	})
+}
+
+// granted is who had each address last.
+func (b *book) granted() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[string]string{}
+	for a, holders := range b.grants {
+		out[a] = holders[len(holders)-1]
+	}
+	return out
+}
+
+// count returns how many grants there were so far, and how many of them were to another holder than the one before.
+func (b *book) count() (grants, passed int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, holders := range b.grants {
 		grants += len(holders)
 		for i, h := range holders {
@@ -215,6 +252,13 @@ func (b *book) close() (grants, passed int) {
 		}
 	}
 	return grants, passed
+}
+
+// close ends the book, and counts.
+func (b *book) close() (grants, passed int) {
+	b.watch.Stop()
+	<-b.done
+	return b.count()
 }
 
 // settle waits until each contended address has a holder, whose Service shows it and whose Pods answer there, and nobody
