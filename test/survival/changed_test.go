@@ -92,7 +92,7 @@ func (w *world) installAgain(t *testing.T) {
 		must(t, w.Hub.API.Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: p.Name}}))
 	}
 	files := identities(t, w.Hub.Dir())
-	for sub, file := range files {
+	for file, sub := range files {
 		if !strings.HasSuffix(sub, ":"+v1alpha1.AgentServiceAccount) {
 			w.renew(t, sub, file)
 		}
@@ -101,7 +101,7 @@ func (w *world) installAgain(t *testing.T) {
 	for _, p := range w.Proxies {
 		restart(t, p.Program)
 	}
-	for sub, file := range files {
+	for file, sub := range files {
 		if strings.HasSuffix(sub, ":"+v1alpha1.AgentServiceAccount) {
 			w.renew(t, sub, file) // The manager makes these.
 		}
@@ -111,7 +111,7 @@ func (w *world) installAgain(t *testing.T) {
 	}
 }
 
-// identities are the kubeconfigs of ServiceAccounts in a folder, by the account, as system:serviceaccount:namespace:name.
+// identities are the kubeconfigs of ServiceAccounts in a folder, and the account of each, as system:serviceaccount:namespace:name.
 func identities(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "serviceaccount-*.kubeconfig"))
@@ -131,7 +131,7 @@ func identities(t *testing.T, dir string) map[string]string {
 				Sub string `json:"sub"`
 			}{}
 			must(t, json.Unmarshal(text, &claims))
-			out[claims.Sub] = file
+			out[file] = claims.Sub
 		}
 	}
 	return out
