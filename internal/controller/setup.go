@@ -93,22 +93,22 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	recorder := mgr.GetEventRecorder("fairlead-manager")
 	w.addresses = address.New(address.Options{
 		Logger: o.Logger.With("controller", "address"), Client: w.client, Reader: mgr.GetAPIReader(),
-		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Events: addressEvents{recorder}, Now: time.Now,
+		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Events: eventsOf[*v1alpha1.Address]{recorder, "Hold"}, Now: time.Now,
 	})
 	w.loadBalancers = loadbalancer.New(loadbalancer.Options{
 		Logger: o.Logger.With("controller", LoadBalancers), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Versions: w.versions,
-		Metrics: loadbalancer.NewMetrics(o.Metrics), Events: loadBalancerEvents{recorder}, Addresses: w.addresses.Queue, Now: time.Now,
+		Metrics: loadbalancer.NewMetrics(o.Metrics), Events: eventsOf[*clusterv1.LoadBalancer]{recorder, "Reconcile"}, Addresses: w.addresses.Queue, Now: time.Now,
 	})
 	w.adoption = adoption.New(adoption.Options{
-		Logger: o.Logger.With("controller", "adoption"), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Events: proxyEvents{recorder},
+		Logger: o.Logger.With("controller", "adoption"), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
 	})
 	w.machines = machine.New(machine.Options{
-		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet, Events: proxyEvents{recorder},
+		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
 	})
-	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: poolEvents{recorder}}
+	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: eventsOf[*v1alpha1.AddressPool]{recorder, "Release"}}
 	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
 	w.epochs = epoch.New(epoch.Options{
-		Logger: o.Logger.With("controller", "epoch"), Client: w.client, Fleet: w.fleet, Events: tenantEvents{recorder}, Now: time.Now,
+		Logger: o.Logger.With("controller", "epoch"), Client: w.client, Fleet: w.fleet, Events: eventsOf[*v1alpha1.Tenant]{recorder, "Wait"}, Now: time.Now,
 	})
 	w.groups = &targetgroup.Reconciler{Client: w.client, Fleet: w.fleet, Versions: w.versions, Queue: &kit.Queue{}, Now: time.Now}
 	w.fleet.Subscribe(w.pools.FleetChanged)
@@ -199,50 +199,16 @@ func (w *wiring) new(name string, r reconcile.Reconciler, workers int) (ctrlcont
 	})
 }
 
-// The recorder counts an event that comes again within minutes. It tells objects apart by their versions too, so
-// it gets them without.
-
-type loadBalancerEvents struct{ events.EventRecorder }
-
-// Event writes one.
-func (e loadBalancerEvents) Event(l *clusterv1.LoadBalancer, kind, reason, message string) {
-	l = l.DeepCopy()
-	l.ResourceVersion = ""
-	e.Eventf(l, nil, kind, reason, "Reconcile", "%s", message)
+// eventsOf records events of objects of one kind, all with one action. The recorder counts an event that comes again within
+// minutes. It tells objects apart by their versions too, so it gets them without.
+type eventsOf[T client.Object] struct {
+	events.EventRecorder
+	action string
 }
 
-type poolEvents struct{ events.EventRecorder }
-
 // Event writes one.
-func (e poolEvents) Event(p *v1alpha1.AddressPool, kind, reason, message string) {
-	p = p.DeepCopy()
-	p.ResourceVersion = ""
-	e.Eventf(p, nil, kind, reason, "Release", "%s", message)
-}
-
-type addressEvents struct{ events.EventRecorder }
-
-// Event writes one.
-func (e addressEvents) Event(a *v1alpha1.Address, kind, reason, message string) {
-	a = a.DeepCopy()
-	a.ResourceVersion = ""
-	e.Eventf(a, nil, kind, reason, "Hold", "%s", message)
-}
-
-type proxyEvents struct{ events.EventRecorder }
-
-// Event writes one.
-func (e proxyEvents) Event(p *v1alpha1.Proxy, kind, reason, message string) {
-	p = p.DeepCopy()
-	p.ResourceVersion = ""
-	e.Eventf(p, nil, kind, reason, "Fence", "%s", message)
-}
-
-type tenantEvents struct{ events.EventRecorder }
-
-// Event writes one.
-func (e tenantEvents) Event(t *v1alpha1.Tenant, kind, reason, message string) {
-	t = t.DeepCopy()
-	t.ResourceVersion = ""
-	e.Eventf(t, nil, kind, reason, "Wait", "%s", message)
+func (e eventsOf[T]) Event(o T, kind, reason, message string) {
+	c := o.DeepCopyObject().(client.Object)
+	c.SetResourceVersion("")
+	e.Eventf(c, nil, kind, reason, e.action, "%s", message)
 }
