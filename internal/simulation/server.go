@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,12 +63,6 @@ func kindOf(o client.Object) kind {
 		return namespaceKind
 	}
 	panic(fmt.Sprintf("simulation: no kind of %T", o))
-}
-
-func keyOf(o client.Object) types.NamespacedName { return client.ObjectKeyFromObject(o) }
-
-func compareKeys(a, b types.NamespacedName) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // event is a change of one object; gone: with the version of its deletion.

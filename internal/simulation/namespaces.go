@@ -18,22 +18,6 @@ func (s *server) stands(namespace string) bool {
 	return n != nil && n.GetDeletionTimestamp() == nil
 }
 
-// endNamespace deletes a tenant's namespace, as a person does with all that is in it.
-func (w *World) endNamespace(namespace string) {
-	if !w.server.stands(namespace) || w.n(3) > 0 {
-		return
-	}
-	for _, a := range w.agents {
-		if a.namespace == namespace {
-			w.forgo(namespace, "")
-			clear(a.services)
-			clear(a.had)
-		}
-	}
-	w.trace("namespace %s ends", namespace)
-	_ = w.server.remove(namespaceKind, types.NamespacedName{Name: namespace}, nil)
-}
-
 // sweep does what Kubernetes does in namespaces that end, and makes those anew that are gone.
 func (w *World) sweep() {
 	for _, namespace := range namespaces {

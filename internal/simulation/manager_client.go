@@ -2,13 +2,8 @@ package simulation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
-	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -17,10 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // cacheClient reads a manager's cache and writes to the API server.
@@ -191,57 +183,6 @@ func (c *cacheClient) patch(obj client.Object, patch client.Patch) error {
 	return c.answer(obj)(out, err)
 }
 
-// merged applies a merge patch. A version or UID in it is a precondition.
-func merged(have client.Object, patch []byte) (client.Object, error) {
-	whole, err := json.Marshal(have)
-	if err != nil {
-		return nil, err
-	}
-	var to, from map[string]any
-	if err := json.Unmarshal(whole, &to); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(patch, &from); err != nil {
-		return nil, err
-	}
-	merge(to, from)
-	if whole, err = json.Marshal(to); err != nil {
-		return nil, err
-	}
-	var next client.Object = &clusterv1.LoadBalancer{}
-	switch kindOf(have) {
-	case targetGroups:
-		next = &v1alpha1.TargetGroup{}
-	case proxies:
-		next = &v1alpha1.Proxy{}
-	case addresses:
-		next = &v1alpha1.Address{}
-	case tenants:
-		next = &v1alpha1.Tenant{}
-	}
-	return next, json.Unmarshal(whole, next)
-}
-
-func merge(to, from map[string]any) {
-	for k, v := range from {
-		inner, ok := v.(map[string]any)
-		switch {
-		case v == nil:
-			delete(to, k)
-		case ok:
-			if have, ok := to[k].(map[string]any); ok {
-				merge(have, inner)
-				continue
-			}
-			made := map[string]any{}
-			merge(made, inner)
-			to[k] = made
-		default:
-			to[k] = v
-		}
-	}
-}
-
 // liveReader reads from the API server itself.
 type liveReader struct {
 	client.Reader
@@ -257,49 +198,4 @@ func (r *liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.O
 		return err
 	}
 	return copyInto(obj, o)
-}
-
-// queue is a controller's queue; the caller picks.
-type queue struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request] // what is not below is not used
-
-	mu  sync.Mutex
-	due map[reconcile.Request]time.Time
-}
-
-func newQueue() *queue { return &queue{due: map[reconcile.Request]time.Time{}} }
-
-func (q *queue) Add(r reconcile.Request) { q.AddAfter(r, 0) }
-
-func (q *queue) AddAfter(r reconcile.Request, d time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	at := time.Now().Add(d)
-	if have, ok := q.due[r]; !ok || at.Before(have) {
-		q.due[r] = at
-	}
-}
-
-// pick takes one that is due.
-func (q *queue) pick(n func(int) int) (reconcile.Request, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var due []reconcile.Request
-	now := time.Now()
-	for r, at := range q.due {
-		if !at.After(now) {
-			due = append(due, r)
-		}
-	}
-	if len(due) == 0 {
-		return reconcile.Request{}, false
-	}
-	slices.SortFunc(due, func(a, b reconcile.Request) int { return compareKeys(a.NamespacedName, b.NamespacedName) })
-	r := due[n(len(due))]
-	delete(q.due, r)
-	return r, true
-}
-
-func sortedKeys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(m), compareKeys)
 }

@@ -1,0 +1,109 @@
+package simulation
+
+import (
+	"time"
+)
+
+// chaos is what goes wrong by itself.
+func (w *World) chaos() {
+	h := w.hosts[w.n(hosts)]
+	if w.Changes && w.n(5) == 0 {
+		w.alter()
+		return
+	}
+	switch w.n(18) {
+	case 0:
+		if h.up && !h.link.cut {
+			h.link.cut = true
+			w.trace("%s is cut off", h.name)
+		}
+	case 1, 2:
+		if h.up && h.link.cut {
+			h.link.cut = false
+			h.link.broken()
+			w.trace("%s is back", h.name)
+		}
+	case 3:
+		if h.up && w.n(2) == 0 {
+			h.die(false)
+			w.trace("%s: its process dies", h.name)
+		}
+	case 4:
+		if h.on && w.n(3) == 0 {
+			h.die(true)
+			w.trace("%s: its machine dies", h.name)
+		}
+	case 5, 6:
+		if !h.up && !h.fenced && (h.made || w.n(3) == 0) {
+			h.start()
+			h.link.cut = w.n(3) == 0
+			w.trace("%s starts as %s, cut off: %v", h.name, h.boot, h.link.cut)
+		}
+	case 7:
+		if w.n(3) == 0 {
+			w.restart(w.mgrs[w.n(2)], w.n(2) == 0)
+		}
+	case 8:
+		if m := w.mgrs[w.n(2)]; !m.stands() && w.n(2) == 0 {
+			w.stand(m)
+		}
+	case 9:
+		for k := range w.server.floor {
+			w.server.floor[k] = w.server.version
+		}
+		w.trace("old versions are compacted")
+	case 10:
+		l := w.links()[w.n(len(w.links()))]
+		k := l.kinds[w.n(len(l.kinds))]
+		if w.n(2) == 0 {
+			l.end(k)
+		} else {
+			l.late[k] = time.Now().Add(time.Duration(w.n(60)) * time.Second)
+		}
+	case 11:
+		if !h.on && h.made && !h.fenced && w.n(6) == 0 {
+			w.fence(h)
+		}
+	case 12:
+		for p := range h.refuse {
+			if w.n(4) == 0 {
+				delete(h.refuse, p)
+				h.dirty = true
+				w.trace("%s: port %d is free", h.name, p)
+			}
+		}
+	case 13:
+		w.agents[w.n(len(w.agents))].renumber()
+	case 14:
+		if h.up && h.fromHub && (h.told != nil || h.posted != nil) && w.n(2) == 0 {
+			h.handOver()
+			w.trace("%s is handed over to %s", h.name, h.boot)
+		}
+	case 15:
+		if ns := namespaces[w.n(len(namespaces))]; w.server.refusing[ns] || w.n(3) == 0 {
+			w.server.refusing[ns] = !w.server.refusing[ns]
+			w.trace("reports are refused in %s: %v", ns, w.server.refusing[ns])
+		}
+	case 16:
+		w.sweep()
+	case 17:
+		if w.Changes {
+			break // A report can't be written in a namespace that ends, nor a proxy thaw without it.
+		}
+		w.endNamespace(namespaces[w.n(len(namespaces))])
+	}
+}
+
+// alter backs the hub up, restores or replaces it.
+func (w *World) alter() {
+	w.persons()
+	switch {
+	case !w.Changes:
+	case w.n(8) == 0 && w.change == nil:
+		w.replace()
+	case w.backup == nil:
+		w.backUp()
+	case w.n(2) == 0 && time.Since(w.backedUp) > 2*time.Second && (w.change == nil || w.n(4) == 0):
+		w.restore()
+	}
+}
