@@ -39,7 +39,7 @@ Of several agents of one cluster one should work: give each --leader-elect. What
 	f.StringVar(&o.Tenant, "tenant", "", "name of this cluster's Tenant in the hub (default: the hub namespace)")
 	f.StringVar(&o.Filter.ClassPrefix, "class-prefix", app.DefaultClassPrefix, "what stands before the slash in the spec.loadBalancerClass of Services that are ours")
 	f.BoolVar(&o.Filter.Unclassed, "default", true, "serve Services without spec.loadBalancerClass too")
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
+	metricsFlags(c, &o.Metrics)
 	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
 	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several agents work, by a Lease in the tenant's namespace fairlead-system")
 	leaderElectionFlags(c, &o.LeaderElection)

@@ -28,7 +28,7 @@ as much and take over within seconds. Nothing that is served needs a manager; wh
 	f := c.Flags()
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
 	f.StringVar(&o.Context, "context", "", "context of the kubeconfig")
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
+	metricsFlags(c, &o.Metrics)
 	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
 	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several managers lead")
 	leaderElectionFlags(c, &o.LeaderElection)

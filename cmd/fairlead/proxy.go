@@ -43,7 +43,7 @@ has ended, or --handover-timeout is over. (With data planes that outlive this pr
 	f.StringSliceVar(&o.BindAs, "bind-as", nil, "FROM=TO prefixes: addresses of FROM arrive at this host as those of TO (builtin only)")
 	f.IntVar(&o.ConnectAttempts, "connect-attempts", 0, "on how many members a connection is tried; 0: on three (builtin only)")
 	f.StringVar(&o.StateDir, "state-dir", "", "directory, this proxy's own, of the last-good file, which is served when this starts while the hub is away, and of the socket through which the next process takes over; empty: neither is kept")
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address of /metrics, /healthz and /readyz; empty: none")
+	metricsFlags(c, &o.Metrics)
 	f.DurationVar(&o.HandoverTimeout, "handover-timeout", 0, "how long connections may run on after the next process took over; 0: until they end")
 	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Second, "how long connections may run on after SIGTERM, where no other process took over")
 	c.AddCommand(newLeaveCommand(log), newPurgeCommand(log))

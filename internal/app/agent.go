@@ -34,10 +34,12 @@ type AgentOptions struct {
 	// Tenant is its name in the hub. Default: HubNamespace.
 	Tenant string
 	Filter service.Filter
-	// MetricsAddress serves /metrics, /healthz and /readyz; HealthAddress the last two alone. Empty: nothing.
-	MetricsAddress, HealthAddress string
-	LeaderElection                LeaderElection
-	Logger                        *slog.Logger
+	// Metrics are shown to those whom the tenant's cluster knows.
+	Metrics MetricsOptions
+	// HealthAddress serves /healthz and /readyz alone; empty: nothing.
+	HealthAddress  string
+	LeaderElection LeaderElection
+	Logger         *slog.Logger
 }
 
 // errNoHubNamespace says what to do.
@@ -101,7 +103,7 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 	if err != nil {
 		return fmt.Errorf("running the agent: %w", err)
 	}
-	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, Waits: contact.Why, New: func(ctx context.Context) (*life, error) {
+	all := lives{Logger: o.Logger, Metrics: o.Metrics, API: tenant, HealthAddress: o.HealthAddress, Waits: contact.Why, New: func(ctx context.Context) (*life, error) {
 		bond, err := contact.Await(ctx)
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/lead"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -69,8 +70,11 @@ const pauseBetweenLives = time.Second
 // under the same name: nobody has to restart the process, and no Lease has to run out
 // first. What fails before it ever led is an error.
 type lives struct {
-	Logger                        *slog.Logger
-	MetricsAddress, HealthAddress string
+	Logger *slog.Logger
+	// Metrics as the process was told; API says who may see them. HealthAddress shows health alone; empty: nowhere.
+	Metrics       MetricsOptions
+	API           *rest.Config
+	HealthAddress string
 	// New makes a life; it may be called several times, one life at a time.
 	New func(context.Context) (*life, error)
 	// Waits says what New waits for; empty: nothing. nil: it never waits.
@@ -129,17 +133,16 @@ func (s *lives) serve() (stop func(), err error) {
 		}
 		return "the caches are not complete yet"
 	})
-	all := withMetrics(health, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+	stopAll, err := serveMetrics(s.Metrics, s.API, health, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		if l := s.now.Load(); l != nil {
 			return l.metrics.Gather()
 		}
 		return nil, nil
-	}))
-	stopAll, err := serveHTTP(s.MetricsAddress, all, s.Logger)
-	if err != nil || s.HealthAddress == s.MetricsAddress {
+	}), s.Logger)
+	if err != nil || s.HealthAddress == s.Metrics.Address {
 		return stopAll, err
 	}
-	stopHealth, err := serveHTTP(s.HealthAddress, health, s.Logger)
+	stopHealth, err := serveHTTP(s.HealthAddress, nil, health, s.Logger)
 	if err != nil {
 		stopAll()
 		return nil, err

@@ -42,9 +42,10 @@ const ManagerLease = "fairlead-manager"
 // ManagerOptions are what `fairlead manager` is told.
 type ManagerOptions struct {
 	Kubeconfig, Context string
-	// MetricsAddress serves /metrics, /healthz and /readyz; HealthAddress the last two alone. Empty: nothing.
-	MetricsAddress, HealthAddress string
-	LeaderElection                LeaderElection
+	Metrics             MetricsOptions
+	// HealthAddress serves /healthz and /readyz alone; empty: nothing.
+	HealthAddress  string
+	LeaderElection LeaderElection
 	// Controllers to run; empty: all.
 	Controllers []string
 	Logger      *slog.Logger
@@ -78,7 +79,7 @@ func RunManagerWith(ctx context.Context, cfg *rest.Config, o ManagerOptions) err
 	if err != nil {
 		return err
 	}
-	all := lives{Logger: o.Logger, MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, Waits: hub.Why, New: func(ctx context.Context) (*life, error) {
+	all := lives{Logger: o.Logger, Metrics: o.Metrics, API: cfg, HealthAddress: o.HealthAddress, Waits: hub.Why, New: func(ctx context.Context) (*life, error) {
 		return hub.until(ctx, func() (*life, error) {
 			return newManager(ctx, cfg, o, lead.Options{Lock: lock, Read: read, RenewDeadline: o.LeaderElection.RenewDeadline, Now: time.Now})
 		})

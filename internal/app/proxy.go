@@ -31,10 +31,11 @@ type ProxyOptions struct {
 	BindAs              []string
 	ConnectAttempts     int
 	StateDir            string
-	MetricsAddress      string
-	ShutdownTimeout     time.Duration
-	HandoverTimeout     time.Duration
-	Logger              *slog.Logger
+	// Metrics are shown to those whom the hub knows.
+	Metrics         MetricsOptions
+	ShutdownTimeout time.Duration
+	HandoverTimeout time.Duration
+	Logger          *slog.Logger
 }
 
 // RunProxy serves until ctx ends.
@@ -93,7 +94,7 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 		StateDir: o.StateDir, ShutdownTimeout: o.ShutdownTimeout, HandoverTimeout: o.HandoverTimeout,
 		// Of two processes of one name, one can serve metrics at that address.
 		Alone: func() error {
-			s, err := serveHTTP(o.MetricsAddress, withMetrics(healthMux(p.Ready, "nothing is applied yet"), registry), log)
+			s, err := serveMetrics(o.Metrics, cfg, healthMux(p.Ready, "nothing is applied yet"), registry, log)
 			if err == nil {
 				stop = s
 			}

@@ -280,7 +280,7 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 
 func TestProxyHandsOverToTheNext(t *testing.T) {
 	h := startHub(t)
-	o := app.ProxyOptions{StateDir: t.TempDir(), MetricsAddress: netip.AddrPortFrom(h.address(100), 9090).String()}
+	o := app.ProxyOptions{StateDir: t.TempDir(), Metrics: app.MetricsOptions{Address: netip.AddrPortFrom(h.address(100), 9090).String()}}
 	stop := h.startProxy(t, "edge-1", o)
 	one := netip.AddrPortFrom(h.address(101), 8080)
 	h.loadBalancer(t, "web", one)
@@ -326,7 +326,7 @@ func TestProxyHandsOverToTheNext(t *testing.T) {
 	h.startProxy(t, "edge-1", o)
 	kubetest.Eventually(t, 20*time.Second, "the second process to say that it serves", serves)
 	kubetest.Eventually(t, 5*time.Second, "the second process to be ready at the first one's address", func(ctx context.Context) error {
-		resp, err := http.Get("http://" + o.MetricsAddress + "/readyz")
+		resp, err := http.Get("http://" + o.Metrics.Address + "/readyz")
 		if err == nil {
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {

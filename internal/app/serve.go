@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
 )
 
 // healthMux serves /healthz (the process is there) and /readyz, which says
@@ -37,16 +39,38 @@ func healthSaying(missing func() string) *http.ServeMux {
 	return mux
 }
 
-// withMetrics is health with /metrics beside.
-func withMetrics(health http.Handler, metrics prometheus.Gatherer) http.Handler {
+// serveMetrics serves health, and metrics beside, as the options say until stop is called.
+func serveMetrics(o MetricsOptions, api *rest.Config, health http.Handler, metrics prometheus.Gatherer, log *slog.Logger) (stop func(), err error) {
+	if o.CertDir != "" && !o.Secure {
+		return nil, errors.New("--metrics-cert-dir: set --metrics-secure too, without which nothing is served by TLS")
+	}
+	if o.Address == "" {
+		return func() {}, nil
+	}
+	var all http.Handler = promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
+	var certificates *tls.Config
+	forget := func() {}
+	if o.Secure {
+		if all, err = askFirst(all, api, log); err != nil {
+			return nil, err
+		}
+		if certificates, forget, err = o.certificates(log); err != nil {
+			return nil, err
+		}
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", health)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	return mux
+	mux.Handle("GET /metrics", all)
+	end, err := serveHTTP(o.Address, certificates, mux, log)
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	return func() { end(); forget() }, nil
 }
 
-// serveHTTP serves h at address until stop is called; empty: nowhere.
-func serveHTTP(address string, h http.Handler, log *slog.Logger) (stop func(), err error) {
+// serveHTTP serves h at address until stop is called; empty: nowhere. Without certificates it is plain HTTP.
+func serveHTTP(address string, certificates *tls.Config, h http.Handler, log *slog.Logger) (stop func(), err error) {
 	if address == "" {
 		return func() {}, nil
 	}
@@ -54,7 +78,10 @@ func serveHTTP(address string, h http.Handler, log *slog.Logger) (stop func(), e
 	if err != nil {
 		return nil, fmt.Errorf("serving metrics or health: %w", err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	if certificates != nil {
+		l = tls.NewListener(l, certificates)
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("metrics and health are no longer served", "address", l.Addr().String(), "err", err)

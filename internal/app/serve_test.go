@@ -18,7 +18,7 @@ func TestMetricsAndHealthAtOneAddress(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := &lives{Logger: slog.New(slog.DiscardHandler), MetricsAddress: address, HealthAddress: address}
+	s := &lives{Logger: slog.New(slog.DiscardHandler), Metrics: MetricsOptions{Address: address}, HealthAddress: address}
 	stop, err := s.serve()
 	if err != nil {
 		t.Fatal(err)
