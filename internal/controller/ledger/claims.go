@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
 )
@@ -10,20 +11,27 @@ import (
 func Claims(p *proof.Proxy) []ipam.Claim {
 	var out []ipam.Claim
 	for namespace, r := range p.Reports {
-		for _, s := range r.Serves {
-			address, err := ipam.ParseAddressName(s.Address)
-			if err != nil {
-				continue
-			}
-			c := ipam.Claim{Proxy: p.Name, ProxyPool: p.Pool, Address: address, Holder: ipam.Holder{Ref: ipam.Ref{Namespace: namespace, Name: s.LoadBalancer}}}
-			for _, text := range s.Ports {
-				if port, err := ipam.ParsePort(text); err == nil {
-					c.Holder.Ports = append(c.Holder.Ports, port)
-				}
-			}
-			c.Holder.Ports = ipam.SortPorts(c.Holder.Ports)
-			out = append(out, c)
+		out = append(out, claimsIn(p, namespace, r)...)
+	}
+	return out
+}
+
+// claimsIn are those of one of its reports.
+func claimsIn(p *proof.Proxy, namespace string, r *v1alpha1.ProxyReport) []ipam.Claim {
+	var out []ipam.Claim
+	for _, s := range r.Serves {
+		address, err := ipam.ParseAddressName(s.Address)
+		if err != nil {
+			continue
 		}
+		c := ipam.Claim{Proxy: p.Name, ProxyPool: p.Pool, Address: address, Holder: ipam.Holder{Ref: ipam.Ref{Namespace: namespace, Name: s.LoadBalancer}}}
+		for _, text := range s.Ports {
+			if port, err := ipam.ParsePort(text); err == nil {
+				c.Holder.Ports = append(c.Holder.Ports, port)
+			}
+		}
+		c.Holder.Ports = ipam.SortPorts(c.Holder.Ports)
+		out = append(out, c)
 	}
 	return out
 }

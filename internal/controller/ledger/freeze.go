@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"maps"
+	"net/netip"
 	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
 )
@@ -38,6 +41,7 @@ func (k *Keeper) frozen() map[string]ipam.Frozen {
 		return nil
 	}
 	t := k.Trouble()
+	k.claimed.keep(t)
 	if t.None() {
 		return nil
 	}
@@ -56,12 +60,7 @@ func (k *Keeper) frozen() map[string]ipam.Frozen {
 func (k *Keeper) concerned(proxies []*proof.Proxy) map[string][]*proof.Proxy {
 	out := map[string][]*proof.Proxy{}
 	for _, p := range proxies {
-		pools := append(k.PoolsOf(p.Pool), k.ledger.PoolsServedBy(p.Pool)...)
-		for _, c := range Claims(p) {
-			if pool, ok := k.ledger.PoolOf(c.Address); ok {
-				pools = append(pools, pool)
-			}
-		}
+		pools := slices.Concat(k.PoolsOf(p.Pool), k.ledger.PoolsServedBy(p.Pool), k.claimed.pools(p, k.ledger.PoolOf))
 		slices.Sort(pools)
 		for _, pool := range slices.Compact(pools) {
 			if p.Live || !k.ledger.IgnoresSilent(pool) {
@@ -70,4 +69,54 @@ func (k *Keeper) concerned(proxies []*proof.Proxy) map[string][]*proof.Proxy {
 		}
 	}
 	return out
+}
+
+// claimed remembers, by the names of proxies, in which AddressPools lie the addresses that they claim. Each grant asks for
+// that while a pool is frozen, and reading all their reports for it would cost as much as they hold. Views and reports are
+// never changed, so each is read once. What it says is void once the pools' ranges are others.
+type claimed map[string]*claimant
+
+type claimant struct {
+	view    *proof.Proxy
+	reports map[*v1alpha1.ProxyReport][]string
+	pools   []string
+}
+
+// pools are those of a proxy's claims, sorted; poolOf names that of an address.
+func (c claimed) pools(p *proof.Proxy, poolOf func(netip.Addr) (string, bool)) []string {
+	old := c[p.Name]
+	if old != nil && old.view == p {
+		return old.pools
+	}
+	next := &claimant{view: p, reports: make(map[*v1alpha1.ProxyReport][]string, len(p.Reports))}
+	for namespace, r := range p.Reports {
+		var in []string
+		known := false
+		if old != nil {
+			in, known = old.reports[r]
+		}
+		if !known {
+			for _, claim := range claimsIn(p, namespace, r) {
+				if pool, ok := poolOf(claim.Address); ok {
+					in = append(in, pool)
+				}
+			}
+			slices.Sort(in)
+			in = slices.Compact(in)
+		}
+		next.reports[r] = in
+		next.pools = append(next.pools, in...)
+	}
+	slices.Sort(next.pools)
+	next.pools = slices.Compact(next.pools)
+	c[p.Name] = next
+	return next.pools
+}
+
+// keep forgets those who are in no trouble.
+func (c claimed) keep(t *proof.Trouble) {
+	maps.DeleteFunc(c, func(name string, _ *claimant) bool {
+		is := func(p *proof.Proxy) bool { return p.Name == name }
+		return !slices.ContainsFunc(t.Frozen, is) && !slices.ContainsFunc(t.Unseen, is)
+	})
 }

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -35,5 +37,89 @@ func TestWaitersAreNotToldWhichProxiesAreFrozen(t *testing.T) {
 	}
 	if frozen(); woken != 1 || len(k.HeldBy(needsOf(1).Ref)) != 1 {
 		t.Errorf("woken %d times when all have thawed", woken)
+	}
+}
+
+// frozenKeeper is one before which proxies are frozen that claim the addresses from 198.51.100.0 on, one each in a namespace.
+func frozenKeeper(t *testing.T, claims int) (*Keeper, *proof.Trouble) {
+	k := newKeeper(t, newStore(1, 0), ignore, "192.0.2.0/32")
+	setRanges(t, k, map[string]string{"public": "192.0.2.0/32", "claimed": "198.51.0.0/16"})
+	p := &proof.Proxy{Name: "p", Pool: "edge", Live: true, HubChanged: v1alpha1.ReasonHubRestored, Reports: map[string]*v1alpha1.ProxyReport{}}
+	for i := range claims {
+		p.Reports[fmt.Sprint("ns", i)] = claimsOf(fmt.Sprintf("198.51.%d.%d", i/256, i%256))
+	}
+	trouble := &proof.Trouble{Frozen: []*proof.Proxy{p}}
+	k.Trouble, k.PoolsOf = func() *proof.Trouble { return trouble }, func(string) []string { return nil }
+	return k, trouble
+}
+
+func claimsOf(addresses ...string) *v1alpha1.ProxyReport {
+	r := &v1alpha1.ProxyReport{}
+	for _, a := range addresses {
+		r.Serves = append(r.Serves, v1alpha1.ServedAddress{Address: a, LoadBalancer: "web", Ports: []string{"TCP/80"}})
+	}
+	return r
+}
+
+func setRanges(t *testing.T, k *Keeper, pools map[string]string) {
+	t.Helper()
+	var out []ipam.Pool
+	for name, cidr := range pools {
+		r, err := ipam.ParseRange(cidr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, ipam.Pool{Name: name, Ranges: []ipam.Range{r}, Share: ipam.ShareNamespace, PerTenant: ipam.Unbounded})
+	}
+	k.SetPools(out)
+}
+
+func TestAGrantDoesNotCostAsMuchAsFrozenProxiesClaim(t *testing.T) {
+	cost := func(claims int) float64 {
+		k, _ := frozenKeeper(t, claims)
+		return testing.AllocsPerRun(10, func() {
+			if _, frozen := k.Frozen("claimed"); !frozen {
+				t.Fatal("it isn't frozen")
+			}
+		})
+	}
+	if few, many := cost(1), cost(2000); many > few {
+		t.Errorf("%v allocations with 2000 claims, %v with one", many, few)
+	}
+}
+
+func TestWhatFrozenProxiesClaimIsKeptUpWith(t *testing.T) {
+	k, trouble := frozenKeeper(t, 2)
+	is := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, pool := range []string{"claimed", "other", "public"} {
+			if _, frozen := k.Frozen(pool); frozen {
+				got = append(got, pool)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("frozen: %v, want %v", got, want)
+		}
+	}
+	is("claimed")
+	next := *trouble.Frozen[0]
+	next.Reports = map[string]*v1alpha1.ProxyReport{"ns0": next.Reports["ns0"], "ns1": claimsOf("192.0.2.0")}
+	trouble.Frozen[0] = &next
+	is("claimed", "public")
+	setRanges(t, k, map[string]string{"public": "192.0.2.0/32", "other": "198.51.0.0/16"})
+	is("other", "public")
+	last := next
+	last.Reports = map[string]*v1alpha1.ProxyReport{"ns1": next.Reports["ns1"]}
+	trouble.Frozen[0] = &last
+	is("public")
+	trouble.Frozen, trouble.Unseen = nil, []*proof.Proxy{&next}
+	is("other", "public")
+	if trouble.Unseen = nil; len(k.claimed) != 1 {
+		t.Errorf("%d proxies are remembered", len(k.claimed))
+	}
+	is()
+	if len(k.claimed) != 0 {
+		t.Errorf("%d proxies are remembered that are in no trouble", len(k.claimed))
 	}
 }

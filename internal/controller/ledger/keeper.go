@@ -55,6 +55,7 @@ type Keeper struct {
 	unwritten map[string]owing        // entries that differ from their object
 	adopted   map[string][]ipam.Claim // entries that are to be written by the word of proxies
 	disputes  map[string]Dispute
+	claimed   claimed
 	waiters   map[ipam.Ref]waiter
 	lacking   map[ipam.Ref]waiter // hold an address, and not all that they want
 	dirty     bool                // waiters may have a chance
@@ -104,7 +105,7 @@ func New(o Options) *Keeper {
 	return &Keeper{
 		Options: o, ledger: ipam.New(), objects: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]owing{},
 		waiters: map[ipam.Ref]waiter{}, lacking: map[ipam.Ref]waiter{}, changed: map[string]struct{}{}, changedNS: map[string]struct{}{},
-		adopted: map[string][]ipam.Claim{}, disputes: map[string]Dispute{},
+		adopted: map[string][]ipam.Claim{}, disputes: map[string]Dispute{}, claimed: claimed{},
 	}
 }
 
@@ -209,6 +210,7 @@ func (k *Keeper) reserve(d ipam.Decision, r ipam.Ref) {
 func (k *Keeper) SetPools(pools []ipam.Pool) {
 	k.mu.Lock()
 	k.ledger.SetPools(pools)
+	clear(k.claimed)
 	for _, p := range pools {
 		k.changed[p.Name] = struct{}{}
 	}
