@@ -67,9 +67,9 @@ func fakes(t *testing.T, fails int) (tenant, hub client.WithWatch) {
 }
 
 func epochsOf(tenant, hub client.Client) *epochs {
-	log, m := slog.New(slog.DiscardHandler), newMetrics()
+	log, m := slog.New(slog.DiscardHandler), newMetrics("t")
 	return &epochs{
-		services: &services{tenant: tenant, hub: hub, namespace: "t", filter: service.Filter{Unclassed: true}, defaults: &defaults{}, log: log, metrics: m,
+		services: &services{tenant: tenant, hub: hub, namespace: "t", filter: service.Filter{Unclassed: true}, defaults: &defaults{}, log: log, metrics: m, propagation: newPropagation(m.propagated),
 			loadBalancers: newMemory[service.Wanted](), way: yield.New(func(types.NamespacedName) string { return "" }, func(types.NamespacedName) {})},
 		nodes:   &nodes{tenant: tenant, hub: hub, namespace: "t", memory: newMemory[v1alpha1.TargetGroupSpec](), gone: newObserved[string](), log: log, metrics: m},
 		contact: &Contact{tenant: tenant, hub: hub, namespace: "t", log: log},

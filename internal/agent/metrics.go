@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -8,19 +10,25 @@ import (
 type metrics struct {
 	registry      *prometheus.Registry
 	publish       prometheus.Histogram
+	propagation   *prometheus.HistogramVec
 	writes        *prometheus.CounterVec
 	eventsDropped prometheus.Counter
 	targets       prometheus.Gauge
 	leaseRenewed  prometheus.Gauge
 }
 
-func newMetrics() *metrics {
+func newMetrics(tenant string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		publish: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "fairlead_agent_publish_seconds", Help: "From a Service first seen without an address to its address written to its status.",
 			Buckets: []float64{.02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300},
 		}),
+		propagation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fairlead_agent_propagation_seconds", Help: "From a Service created or changed, as this agent saw it, until it saw that the proxies serve it so.",
+			ConstLabels: prometheus.Labels{"tenant": tenant},
+			Buckets:     []float64{.02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300},
+		}, []string{"event"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fairlead_agent_writes_total", Help: "Writes to the tenant's and the hub's API server, by what was written.",
 		}, []string{"cluster", "what", "result"}),
@@ -34,8 +42,13 @@ func newMetrics() *metrics {
 			Name: "fairlead_agent_lease_renewed_timestamp_seconds", Help: "When the agent last renewed its Lease in the hub.",
 		}),
 	}
-	m.registry.MustRegister(m.publish, m.writes, m.eventsDropped, m.targets, m.leaseRenewed)
+	m.registry.MustRegister(m.publish, m.propagation, m.writes, m.eventsDropped, m.targets, m.leaseRenewed)
 	return m
+}
+
+// propagated counts how long a user's doing took to be served.
+func (m *metrics) propagated(event string, took time.Duration) {
+	m.propagation.WithLabelValues(event).Observe(took.Seconds())
 }
 
 // Labels of writes.

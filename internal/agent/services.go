@@ -51,6 +51,7 @@ type services struct {
 	waiting       *since // for an address
 	failing       *since // to write to the hub
 	gone          *observed[types.NamespacedName]
+	propagation   *propagation
 	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
 	way *yield.Way[types.NamespacedName]
 }
@@ -84,6 +85,7 @@ func (r *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		r.forget(req.NamespacedName)
 		return r.release(ctx, s, l)
 	}
+	r.propagation.forget(req.NamespacedName)
 	return reconcile.Result{}, nil
 }
 
@@ -146,6 +148,9 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	if service.WishDropped(want, l) {
 		return reconcile.Result{RequeueAfter: wait}, nil // the refusal of the wish is answered, and is nobody's problem
 	}
+	if applied == nil && wait == 0 {
+		r.propagated(s, service.Judge(s, want.Problems, l))
+	}
 	again, err := r.report(ctx, s, l, want.Problems)
 	return reconcile.Result{RequeueAfter: soonest(wait, again)}, err
 }
@@ -179,6 +184,17 @@ func soonest(a, b time.Duration) time.Duration {
 func (r *services) forget(key types.NamespacedName) {
 	r.waiting.ends(key)
 	r.failing.ends(key)
+	r.propagation.forget(key)
+}
+
+// propagated ends the measurement of what the user did, where the hub was told all of it and says what became of it.
+func (r *services) propagated(s *v1.Service, v service.Verdict) {
+	switch v.Status {
+	case metav1.ConditionTrue:
+		r.propagation.served(service.Key(s), s.ResourceVersion)
+	case metav1.ConditionFalse:
+		r.propagation.forget(service.Key(s))
+	}
 }
 
 // want is what a Service wants of the hub, which has l.
@@ -225,6 +241,7 @@ func (r *services) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 		return 0, err
 	}
 	r.loadBalancers.wrote(key, want, version)
+	r.propagation.wrote(service.Key(s))
 	r.log.Info("wrote load balancer", "service", service.Key(s), "loadbalancer", key.Name)
 	return unseen, nil
 }

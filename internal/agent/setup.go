@@ -82,7 +82,7 @@ func NewManager(o Options, m manager.Options) (manager.Manager, error) {
 // Setup adds the agent to the tenant's manager. It works for as long as the Bond holds: the manager ends with the reason
 // when it doesn't any more.
 func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
-	m := newMetrics()
+	m := newMetrics(o.TenantName)
 	l := &lease{contact: c, bond: b, now: make(chan struct{}, 1), log: o.Logger, metrics: m}
 	hubConfig := patience.Config(onReturn(o.Hub, l.soon))
 	hub, err := cluster.New(hubConfig, func(c *cluster.Options) {
@@ -130,7 +130,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
 		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(),
-		gone: newObserved[types.NamespacedName](), clusterUID: b.clusterUID,
+		gone: newObserved[types.NamespacedName](), clusterUID: b.clusterUID, propagation: newPropagation(m.propagated),
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
@@ -162,12 +162,27 @@ type (
 	groupEvent = predicate.TypedFuncs[*v1alpha1.TargetGroup]
 )
 
-// ofTenant wakes Services, and notes what was seen to be deleted.
+// ofTenant wakes Services, and notes when their users did something, and what was seen to be deleted.
 func (r *services) ofTenant() handler.TypedFuncs[*v1.Service, reconcile.Request] {
+	seen := func(event string, s *v1.Service) {
+		if _, ours := r.filter.Class(s); ours {
+			r.propagation.seen(service.Key(s), event, s.ResourceVersion)
+		}
+	}
 	wake := func(q queue, s *v1.Service) { q.Add(reconcile.Request{NamespacedName: service.Key(s)}) }
 	return handler.TypedFuncs[*v1.Service, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1.Service], q queue) { wake(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1.Service], q queue) { wake(q, e.ObjectNew) },
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1.Service], q queue) {
+			if !e.IsInInitialList {
+				seen(eventCreated, e.Object)
+			}
+			wake(q, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1.Service], q queue) {
+			if byUser(e.ObjectOld, e.ObjectNew) {
+				seen(eventChanged, e.ObjectNew)
+			}
+			wake(q, e.ObjectNew)
+		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1.Service], q queue) {
 			if !e.DeleteStateUnknown || e.Object.DeletionTimestamp != nil {
 				r.gone.deleted(service.Key(e.Object))

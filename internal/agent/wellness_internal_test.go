@@ -28,7 +28,7 @@ func TestWhatLastsHasOneNameForAllAgents(t *testing.T) {
 		hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(g).Build()
 		var names []string
 		for range 2 {
-			r := &wellness{hub: hub, namespace: "t", events: newRecorder(nil, "x", slog.New(slog.DiscardHandler), newMetrics())}
+			r := &wellness{hub: hub, namespace: "t", events: newRecorder(nil, "x", slog.New(slog.DiscardHandler), newMetrics("t"))}
 			first, err := r.Reconcile(t.Context(), reconcile.Request{})
 			if err != nil || first.RequeueAfter != tellAfter || len(r.events.queue) > 0 {
 				t.Fatalf("at once: %+v, %v, %d events", first, err, len(r.events.queue))
