@@ -5,6 +5,7 @@
 //	Options ─▶ control planes ─▶ kinds, roles ─▶ manager ─▶ examples/hub.yaml ─▶ agents, proxies ─▶ Fleet
 //
 // The programs are subcommands of the fairlead binary. Each runs under a
-// ServiceAccount with the roles of config/rbac and no more. A program that dies
+// ServiceAccount with the roles of config/rbac and no more. Each proxy reaches the
+// hub by a Relay, which can be cut. A program that dies
 // without being told to is restarted, as systemd would do, and Options.Say says so.
 package fleet

@@ -46,6 +46,8 @@ type Options struct {
 	Namespaces bool
 	// Tenants is the number of tenant clusters, at most two: those of examples/hub.yaml.
 	Tenants int
+	// Fairness has the hub's API server share itself out among its users, by config/rbac/hub/fairness.yaml.
+	Fairness bool
 	// Audit has each API server write an audit log.
 	Audit bool
 	// Profiles has each program serve its profiles at Program.Debug.
@@ -76,6 +78,7 @@ type Tenant struct {
 	*Cluster
 	Agent *Program
 	Pods  *PodTracker
+	relay *Relay // from its nodes, where they are elsewhere, to its API server
 }
 
 // Proxy is one proxy process.
@@ -84,8 +87,11 @@ type Proxy struct {
 	// Metrics is where it serves its metrics.
 	Metrics netip.AddrPort
 	at      func(netip.Addr) netip.Addr
+	relay   *Relay       // its way to the hub
 	host    testkit.Host // where it runs; nil: here
 	dial    traffic.Dial // from where clients ask it; nil: from here
+	// ownSockets says that its data plane is its process, which must hand over.
+	ownSockets bool
 	// elders have handed over, and run until their last connection has ended.
 	elders []*testkit.Process
 }
@@ -98,6 +104,21 @@ func (p *Proxy) HandOver(binary string) error {
 	}
 	return err
 }
+
+// Restart starts it anew, as docs/running-proxies.md says for its data plane, so that no client notices. It returns when the next
+// process runs, which need not have taken over yet.
+func (p *Proxy) Restart(ctx context.Context) error {
+	if p.ownSockets {
+		return p.HandOver(p.Process.Command().Path)
+	}
+	return p.Program.Restart(ctx)
+}
+
+// CutOff lets no packet pass between it and the hub, and tells neither, until Reconnect.
+func (p *Proxy) CutOff() { p.relay.Cut() }
+
+// Reconnect lets it reach the hub again.
+func (p *Proxy) Reconnect() { p.relay.Mend() }
 
 // Elders are the processes that have handed over.
 func (p *Proxy) Elders() []*testkit.Process { return p.elders }
@@ -183,7 +204,7 @@ func (f *Fleet) startClusters(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() {
 		var err error
-		if f.Hub, err = f.startCluster(ctx, "hub"); err == nil {
+		if f.Hub, err = f.startCluster(ctx, testkit.Options{Name: "hub", PriorityAndFairness: f.options.Fairness}); err == nil {
 			f.Hub.keep(f.died)
 		}
 		errs[f.options.Tenants] = err
@@ -195,8 +216,8 @@ func (f *Fleet) startClusters(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (f *Fleet) startCluster(ctx context.Context, name string) (*Cluster, error) {
-	o := testkit.Options{Name: name, Dir: filepath.Join(f.Dir, name), KubeBinary: f.options.KubeBinary, Audit: f.options.Audit}
+func (f *Fleet) startCluster(ctx context.Context, o testkit.Options) (*Cluster, error) {
+	o.Dir, o.KubeBinary, o.Audit = filepath.Join(f.Dir, o.Name), f.options.KubeBinary, f.options.Audit
 	if w := f.Network.world; w != nil {
 		o.DualStack, o.NodesHost = true, w.nodesHost()
 	}
@@ -204,13 +225,13 @@ func (f *Fleet) startCluster(ctx context.Context, name string) (*Cluster, error)
 }
 
 func (f *Fleet) startTenant(ctx context.Context, name string, number int) (*Tenant, error) {
-	c, err := f.startCluster(ctx, name)
+	c, err := f.startCluster(ctx, testkit.Options{Name: name})
 	if err != nil {
 		return nil, err
 	}
 	t := &Tenant{Cluster: c}
 	if w := f.Network.world; w != nil {
-		if err := w.relayToNodes(c.APIServerAddress()); err != nil {
+		if t.relay, err = w.relayToNodes(c.APIServerAddress()); err != nil {
 			return t, err
 		}
 	}
@@ -306,9 +327,9 @@ func (f *Fleet) TakeDeaths() []string {
 // Stop kills everything. What is in Dir stays; Remove removes it.
 func (f *Fleet) Stop() error {
 	var errs []error
-	programs := []*Program{f.Manager}
+	programs, relays := []*Program{f.Manager}, []*Relay{}
 	for _, p := range f.Proxies {
-		programs = append(programs, p.Program)
+		programs, relays = append(programs, p.Program), append(relays, p.relay)
 		for _, elder := range p.elders {
 			errs = append(errs, elder.Kill())
 		}
@@ -329,12 +350,17 @@ func (f *Fleet) Stop() error {
 			if t.Pods != nil {
 				t.Pods.stop()
 			}
-			clusters = append(clusters, t.Cluster)
+			clusters, relays = append(clusters, t.Cluster), append(relays, t.relay)
 		}
 	}
 	for _, c := range clusters {
 		if c != nil {
 			errs = append(errs, c.Stop(context.Background()))
+		}
+	}
+	for _, r := range relays {
+		if r != nil {
+			r.Close()
 		}
 	}
 	if f.Network != nil {

@@ -4,18 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/traffic"
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Metrics and profiles are served on addresses of the hub's own subnet, so that two demos don't meet.
@@ -25,6 +22,7 @@ const (
 	managerHost = 200
 	agentHost   = 210 // + the tenant's number
 	proxyHost   = 220 // + the proxy's number
+	relayPort   = 6443
 )
 
 func (f *Fleet) ownAddress(host int) netip.Addr {
@@ -50,18 +48,23 @@ func (f *Fleet) start(name string, host int, c testkit.Command, args ...string) 
 }
 
 func (f *Fleet) startManager(ctx context.Context) error {
-	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, managerAccount)
-	if err != nil {
+	if err := f.identify(ctx, managerIdentity, nil); err != nil {
 		return err
 	}
+	var err error
 	f.Manager, err = f.start("manager", managerHost, testkit.Command{}, "manager",
-		"--kubeconfig="+kubeconfig)
+		"--kubeconfig="+f.kubeconfig(managerIdentity))
 	return err
 }
 
 func (f *Fleet) startAgentsAndProxies(ctx context.Context) error {
 	for i, t := range f.Tenants {
 		if err := f.startAgent(ctx, t, i+1); err != nil {
+			return err
+		}
+	}
+	for number := range proxyCount {
+		if err := f.makeProxyAccount(ctx, number+1); err != nil {
 			return err
 		}
 	}
@@ -77,17 +80,7 @@ func (f *Fleet) startAgentsAndProxies(ctx context.Context) error {
 
 // startAgent waits for the identity that the manager makes for the tenant's agent, and starts it.
 func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	account := client.ObjectKey{Namespace: t.Name(), Name: v1alpha1.AgentServiceAccount}
-	err := testkit.Poll(ctx, 20*time.Millisecond, "the manager to make "+account.String(), func(ctx context.Context) error {
-		return f.Hub.API.Get(ctx, account, &v1.ServiceAccount{})
-	})
-	if err != nil {
-		return err
-	}
-	hub, err := f.Hub.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
-	if err != nil {
+	if err := f.identify(ctx, agentIdentity(t), nil); err != nil {
 		return err
 	}
 	own, err := t.ServiceAccountKubeconfig(ctx, v1alpha1.SystemNamespace, agentAccount)
@@ -96,7 +89,7 @@ func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 	}
 	t.Agent, err = f.start("agent-"+t.Name(), agentHost+number, testkit.Command{}, "agent",
 		"--tenant="+t.Name(),
-		"--hub-kubeconfig="+hub,
+		"--hub-kubeconfig="+f.kubeconfig(agentIdentity(t)),
 		"--kubeconfig="+own)
 	return err
 }
@@ -107,22 +100,18 @@ func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 // both, root starts proxies without CAP_NET_BIND_SERVICE: it is taken out of the bounding set
 // of the thread that forks, and execve gives nobody, root neither, what that set lacks.
 func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) netip.Addr, flags ...string) error {
-	name := fmt.Sprintf("edge-%d", number)
-	// Its identity has its name, and may write under no other.
-	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: name}}
-	if err := f.Hub.API.Create(ctx, account); err != nil {
-		return fmt.Errorf("making the identity of %s: %w", name, err)
+	name := proxyName(number)
+	c, dial := testkit.Command{}, traffic.Dial(nil)
+	if w := f.Network.world; w != nil {
+		c.Host, dial = w.proxyHost(number), w.dialProxy(number)
 	}
-	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
+	relay, err := f.relayToHub(number)
 	if err != nil {
 		return err
 	}
-	c, dial := testkit.Command{}, traffic.Dial(nil)
-	if w := f.Network.world; w != nil {
-		if err := w.relayToProxy(number, f.Hub.APIServerAddress()); err != nil {
-			return err
-		}
-		c.Host, dial = w.proxyHost(number), w.dialProxy(number)
+	if err := f.identify(ctx, proxyIdentity(name), relay); err != nil {
+		relay.Close()
+		return err
 	}
 	if os.Geteuid() == 0 {
 		c.DropCapabilities = []uintptr{unix.CAP_NET_BIND_SERVICE}
@@ -130,12 +119,29 @@ func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 	p, err := f.start(name, proxyHost+number, c, append([]string{"proxy",
 		"--name=" + name,
 		"--pool=" + ProxyPool,
-		"--dataplane=" + cmp.Or(f.options.Dataplane, "builtin"),
-		"--kubeconfig=" + kubeconfig,
+		"--dataplane=" + cmp.Or(f.options.Dataplane, builtin),
+		"--kubeconfig=" + f.kubeconfig(proxyIdentity(name)),
 		"--state-dir=" + filepath.Join(f.Dir, name)}, flags...)...)
 	if err != nil {
+		relay.Close()
 		return err
 	}
-	f.Proxies = append(f.Proxies, &Proxy{Program: p, Metrics: netip.AddrPortFrom(f.ownAddress(proxyHost+number), metricsPort), at: at, host: c.Host, dial: dial})
+	f.Proxies = append(f.Proxies, &Proxy{
+		Program: p, Metrics: netip.AddrPortFrom(f.ownAddress(proxyHost+number), metricsPort),
+		at: at, relay: relay, host: c.Host, dial: dial, ownSockets: cmp.Or(f.options.Dataplane, builtin) == builtin,
+	})
 	return nil
+}
+
+// relayToHub is the way of the proxy of that number to the hub: in a namespace at the hub's own address.
+func (f *Fleet) relayToHub(number int) (*Relay, error) {
+	if w := f.Network.world; w != nil {
+		return w.relayToProxy(number, f.Hub.APIServerAddress())
+	}
+	at := netip.AddrPortFrom(f.ownAddress(proxyHost+number), relayPort)
+	l, err := net.Listen("tcp4", at.String())
+	if err != nil {
+		return nil, fmt.Errorf("relaying %s to the hub: %w", at, err)
+	}
+	return NewRelay(l, f.Hub.APIServerAddress()), nil
 }

@@ -155,6 +155,14 @@ func (p *Program) Start() error {
 	return nil
 }
 
+// Restart ends it, as systemctl restart does, and starts it again.
+func (p *Program) Restart(ctx context.Context) error {
+	if err := p.Stop(ctx); err != nil {
+		return err
+	}
+	return p.Start()
+}
+
 // Replace has it run another binary: the present run ends, and the next one begins.
 func (p *Program) Replace(ctx context.Context, binary string) error {
 	if err := p.Stop(ctx); err != nil {

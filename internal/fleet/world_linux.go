@@ -24,7 +24,6 @@ type world struct {
 	network        *netns.Network
 	nodes          *netns.Namespace
 	edges, clients []*netns.Namespace
-	relays         relays
 }
 
 // newWorld makes the namespaces, with the addresses of all tenants' nodes.
@@ -68,10 +67,7 @@ func newWorld(tenants int) (*Network, error) {
 	return result, nil
 }
 
-func (w *world) close() {
-	w.relays.close()
-	w.network.Close()
-}
+func (w *world) close() { w.network.Close() }
 
 func (w *world) nodesHost() testkit.Host { return w.nodes }
 
@@ -88,18 +84,17 @@ func (w *world) dialProxy(number int) traffic.Dial {
 // clientsPath opens the namespace of those clients.
 func (w *world) clientsPath(number int) string { return w.clients[number-1].Path() }
 
-func (w *world) relayToNodes(a netip.AddrPort) error { return w.relay(w.nodes, a) }
+func (w *world) relayToNodes(a netip.AddrPort) (*Relay, error) { return relay(w.nodes, a) }
 
-func (w *world) relayToProxy(number int, a netip.AddrPort) error {
-	return w.relay(w.edges[number-1], a)
+func (w *world) relayToProxy(number int, a netip.AddrPort) (*Relay, error) {
+	return relay(w.edges[number-1], a)
 }
 
 // relay lets programs of a namespace reach an address of this host's loopback as if it were their own.
-func (w *world) relay(ns *netns.Namespace, a netip.AddrPort) error {
+func relay(ns *netns.Namespace, a netip.AddrPort) (*Relay, error) {
 	l, err := ns.Listen("tcp", a.String())
 	if err != nil {
-		return fmt.Errorf("relaying %s to network namespace %s: %w", a, ns.Name(), err)
+		return nil, fmt.Errorf("relaying %s to network namespace %s: %w", a, ns.Name(), err)
 	}
-	w.relays.start(l, a)
-	return nil
+	return NewRelay(l, a), nil
 }

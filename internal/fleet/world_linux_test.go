@@ -73,9 +73,11 @@ func TestRelayedAddressIsTheSameThere(t *testing.T) {
 			c.Close()
 		}
 	}()
-	if err := n.world.relayToProxy(1, netip.MustParseAddrPort(l.Addr().String())); err != nil {
+	r, err := n.world.relayToProxy(1, netip.MustParseAddrPort(l.Addr().String()))
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer r.Close()
 	ask := func() (string, error) {
 		c, err := n.world.proxyHost(1).Dial(t.Context(), net.Dialer{}, "tcp", l.Addr().String())
 		if err != nil {

@@ -15,10 +15,14 @@ type world struct{}
 
 func newWorld(int) (*Network, error) { return nil, errors.New("network namespaces need Linux") }
 
-func (*world) close()                                 {}
-func (*world) nodesHost() testkit.Host                { return nil }
-func (*world) proxyHost(int) testkit.Host             { return nil }
-func (*world) dialProxy(int) traffic.Dial             { return nil }
-func (*world) clientsPath(int) string                 { return "" }
-func (*world) relayToNodes(netip.AddrPort) error      { return nil }
-func (*world) relayToProxy(int, netip.AddrPort) error { return nil }
+func (*world) close()                     {}
+func (*world) nodesHost() testkit.Host    { return nil }
+func (*world) proxyHost(int) testkit.Host { return nil }
+func (*world) dialProxy(int) traffic.Dial { return nil }
+func (*world) clientsPath(int) string     { return "" }
+func (*world) relayToNodes(netip.AddrPort) (*Relay, error) {
+	return nil, errors.New("network namespaces need Linux")
+}
+func (*world) relayToProxy(int, netip.AddrPort) (*Relay, error) {
+	return nil, errors.New("network namespaces need Linux")
+}

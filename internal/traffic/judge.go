@@ -15,7 +15,8 @@ const longestPause = time.Second
 // Report is what one Service answered in one window.
 type Report struct {
 	Service string
-	// Length of the window.
+	// Began is when the window did, and Length how long it was.
+	Began  time.Time
 	Length time.Duration
 	// Rate that the window must show, in requests a second.
 	Rate int
@@ -73,10 +74,35 @@ func (r *Report) Verdict() string {
 		return busy
 	case r.Failed > 0:
 		return fmt.Sprintf("%s: %d of %d requests failed (%s); first: %s", r.Service, r.Failed, r.Sent, r.kinds(), strings.Join(r.Examples, "; "))
-	case len(r.Lost) > 0:
-		return fmt.Sprintf("%s: %d of %d held connections were lost; first: %s", r.Service, len(r.Lost), r.Held, r.Lost[0])
+	}
+	return r.AllHeld()
+}
+
+// OnlyBetween returns "" if the window proves that requests failed between two moments, and at no other: else why not. If none failed
+// the measure could not fail. It looks at whole seconds, and not at held connections.
+func (r *Report) OnlyBetween(from, to time.Time) string {
+	if why := r.Busy(); why != "" {
+		return why
+	}
+	for i, second := range r.Seconds {
+		at := r.Began.Add(time.Duration(i) * time.Second)
+		if second.Failed > 0 && (at.Add(time.Second).Before(from) || at.After(to)) {
+			return fmt.Sprintf("%s: %d requests failed %s after it began, which may last %s; first: %s", r.Service, second.Failed,
+				at.Sub(from).Round(time.Millisecond), to.Sub(from).Round(time.Millisecond), strings.Join(r.Examples, "; "))
+		}
+	}
+	if r.Failed == 0 {
+		return fmt.Sprintf("%s: none of %d requests failed: the claim could not fail", r.Service, r.Sent)
 	}
 	return ""
+}
+
+// AllHeld returns "" if every held connection stayed, else what became of them.
+func (r *Report) AllHeld() string {
+	if len(r.Lost) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d of %d held connections were lost; first: %s", r.Service, len(r.Lost), r.Held, r.Lost[0])
 }
 
 // String is one line with what was counted.
@@ -117,7 +143,7 @@ func (st *stream) judge(start time.Time, from, to time.Duration) Report {
 
 	s := st.service
 	r := Report{
-		Service: s.Name, Length: to - from, Rate: s.Rate,
+		Service: s.Name, Began: start.Add(from), Length: to - from, Rate: s.Rate,
 		Failures: map[Failure]int{}, Pods: map[string]int{}, Ways: map[string]WayCount{},
 		Seconds: make([]Second, int((to-from+time.Second-1)/time.Second)),
 	}

@@ -55,6 +55,39 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestOnlyBetween(t *testing.T) {
+	t.Parallel()
+	never := func(time.Duration) bool { return false }
+	// The window begins at 1 s; requests fail from 4 s to 6 s.
+	broken := records(9*time.Second, 4*time.Millisecond, never)
+	for i := range broken {
+		if at := broken[i].begun; at >= 4*time.Second && at < 6*time.Second {
+			broken[i].failure = FailureRefused
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		records  []record
+		from, to time.Duration
+		want     string // contained in the answer; "" for none
+	}{
+		{"within", broken, 4 * time.Second, 6 * time.Second, ""},
+		{"too early", broken, 5500 * time.Millisecond, 8 * time.Second, "250 requests failed -1.5s after it began"},
+		{"too late", broken, 2 * time.Second, 4500 * time.Millisecond, "250 requests failed 3s after it began, which may last 2.5s"},
+		{"none", records(9*time.Second, 4*time.Millisecond, never), 4 * time.Second, 6 * time.Second, "the claim could not fail"},
+		{"too slow", records(9*time.Second, 10*time.Millisecond, never), 4 * time.Second, 6 * time.Second, "too busy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := judged(c.records)
+			got := r.OnlyBetween(r.Began.Add(c.from-time.Second), r.Began.Add(c.to-time.Second))
+			if got == "" && c.want != "" || got != "" && c.want == "" || !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestGapIsBetweenRightAnswers(t *testing.T) {
 	t.Parallel()
 	rs := records(9*time.Second, 4*time.Millisecond, func(time.Duration) bool { return false })

@@ -2,23 +2,13 @@ package survival
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
+	"net/netip"
 	"testing"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"fairlead.dev/fairlead/config/crd"
-	"fairlead.dev/fairlead/config/rbac"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"fairlead.dev/fairlead/internal/fleet"
 )
 
 // hubRestored: the hub's etcd goes back to an older copy, once with versions that go back too, and once with versions that an
@@ -44,9 +34,9 @@ func hubRestored(t *testing.T, w *world) {
 				}
 				return answers(ctx, h.holder, young, w.all()...)
 			}
-			w.untilThawed(t, epoch, v1alpha1.ReasonHubRestored, serves)
-			w.grantedTo(t, h.address.String(), h.waiter.Name())
-			w.grantedTo(t, young.String(), h.holder.Name())
+			w.untilFollowed(t, epoch, v1alpha1.ReasonHubRestored, serves)
+			w.grantedTo(t, h.address, h.waiter)
+			w.grantedTo(t, young, h.holder)
 			throughout(t, 3*time.Second, "both are served on", serves)
 			w.grantsAgain(t)
 		})
@@ -67,11 +57,11 @@ func hubReplaced(t *testing.T, w *world) {
 		must(t, w.Hub.Empty(t.Context()))
 		serves := func(ctx context.Context) error { return answers(ctx, tenant, young, w.all()...) }
 		throughout(t, scaled(5*time.Second, time.Minute), "it is served without a hub that knows it", serves)
-		w.installAgain(t)
-		w.untilThawed(t, epoch, v1alpha1.ReasonHubReplaced, serves)
-		w.grantedTo(t, young.String(), tenant.Name())
+		must(t, w.Reinstall(t.Context()))
+		w.untilFollowed(t, epoch, v1alpha1.ReasonHubReplaced, serves)
+		w.grantedTo(t, young, tenant)
 		for i, a := range w.web {
-			w.grantedTo(t, a.String(), w.Tenants[i].Name())
+			w.grantedTo(t, a, w.Tenants[i])
 		}
 		w.grantsAgain(t)
 	})
@@ -79,141 +69,26 @@ func hubReplaced(t *testing.T, w *world) {
 	awaitRefusal(t, young, w.all()...)
 }
 
-// installAgain makes of an empty hub what the first one was: kinds, roles, identities, pools, classes, tenants. Each program's
-// kubeconfig gets a token of its identity there, and each is restarted with it.
-func (w *world) installAgain(t *testing.T) {
-	t.Helper()
-	must(t, crd.Install(t.Context(), w.Hub.RESTConfig()))
-	must(t, rbac.InstallHub(t.Context(), w.Hub.RESTConfig()))
-	objects, err := w.Network.Example("hub.yaml")
-	must(t, err)
-	must(t, w.Hub.Apply(t.Context(), objects...))
-	for _, p := range w.Proxies {
-		must(t, w.Hub.API.Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: p.Name}}))
-	}
-	files := identities(t, w.Hub.Dir())
-	for file, sub := range files {
-		if !strings.HasSuffix(sub, ":"+v1alpha1.AgentServiceAccount) {
-			w.renew(t, sub, file)
-		}
-	}
-	restart(t, w.Manager)
-	for _, p := range w.Proxies {
-		restart(t, p.Program)
-	}
-	for file, sub := range files {
-		if strings.HasSuffix(sub, ":"+v1alpha1.AgentServiceAccount) {
-			w.renew(t, sub, file) // The manager makes these.
-		}
-	}
-	for _, tenant := range w.Tenants {
-		restart(t, tenant.Agent)
-	}
-}
-
-// identities are the kubeconfigs of ServiceAccounts in a folder, and the account of each, as system:serviceaccount:namespace:name.
-func identities(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "serviceaccount-*.kubeconfig"))
-	must(t, err)
-	out := map[string]string{}
-	for _, file := range files {
-		c, err := clientcmd.LoadFromFile(file)
-		must(t, err)
-		for _, who := range c.AuthInfos {
-			parts := strings.Split(who.Token, ".")
-			if len(parts) != 3 {
-				t.Fatalf("%s holds no token", file)
-			}
-			text, err := base64.RawURLEncoding.DecodeString(parts[1])
-			must(t, err)
-			claims := struct {
-				Sub string `json:"sub"`
-			}{}
-			must(t, json.Unmarshal(text, &claims))
-			out[file] = claims.Sub
-		}
-	}
-	return out
-}
-
-// renew writes a new token of an identity to its kubeconfig, once the identity is there.
-func (w *world) renew(t *testing.T, sub, file string) {
-	t.Helper()
-	parts := strings.Split(sub, ":")
-	fresh := ""
-	eventually(t, soon, sub+" to be there", func(ctx context.Context) (err error) {
-		fresh, err = w.Hub.ServiceAccountKubeconfig(ctx, parts[2], parts[3])
-		return err
-	})
-	must(t, os.Rename(fresh, file))
-}
-
 // epoch is the highest that any proxy has adopted.
 func (w *world) epoch(t *testing.T) int64 {
 	t.Helper()
-	list := &v1alpha1.ProxyList{}
-	must(t, w.Hub.API.List(t.Context(), list))
-	epoch := int64(0)
-	for _, p := range list.Items {
-		epoch = max(epoch, p.Status.Epoch)
-	}
+	epoch, err := w.Epoch(t.Context())
+	must(t, err)
 	return epoch
 }
 
-// untilThawed waits until each proxy has said that the hub changed, for that reason, and then that it follows it, in an epoch
-// after that one. Something holds all the while.
-func (w *world) untilThawed(t *testing.T, epoch int64, reason string, meanwhile func(context.Context) error) {
+// untilFollowed is fleet.Fleet.AwaitFollowed, bounded.
+func (w *world) untilFollowed(t *testing.T, epoch int64, reason string, meanwhile func(context.Context) error) {
 	t.Helper()
-	frozen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*soon)
 	defer cancel()
-	for {
-		if err := meanwhile(ctx); err != nil {
-			t.Fatalf("while the proxies look at the hub: %s", err)
-		}
-		waits := ""
-		for _, p := range w.Proxies {
-			o := &v1alpha1.Proxy{}
-			if err := w.Hub.API.Get(ctx, client.ObjectKey{Name: p.Name}, o); err != nil {
-				waits = err.Error()
-				continue
-			}
-			c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionHubChanged)
-			switch {
-			case c != nil && c.Status == metav1.ConditionTrue && c.Reason == reason:
-				frozen[p.Name] = true
-				waits = fmt.Sprintf("%s is frozen: %s", p.Name, c.Message)
-			case !frozen[p.Name]:
-				waits = fmt.Sprintf("%s has not said that the hub changed: %v", p.Name, c)
-			case o.Status.Epoch <= epoch:
-				waits = fmt.Sprintf("%s is in epoch %d", p.Name, o.Status.Epoch)
-			}
-		}
-		if waits == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("the proxies don't follow the hub: %s", waits)
-		case <-time.After(look):
-		}
-	}
+	must(t, w.AwaitFollowed(ctx, epoch, reason, meanwhile))
 }
 
 // grantedTo waits until the ledger has an address for that tenant.
-func (w *world) grantedTo(t *testing.T, address, namespace string) {
+func (w *world) grantedTo(t *testing.T, a netip.Addr, tenant *fleet.Tenant) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("%s to be %s's", address, namespace), func(ctx context.Context) error {
-		a := &v1alpha1.Address{}
-		if err := w.Hub.API.Get(ctx, client.ObjectKey{Name: address}, a); err != nil {
-			return err
-		}
-		if a.Spec.Phase != v1alpha1.AddressGranted || len(a.Spec.Holders) != 1 || a.Spec.Holders[0].Namespace != namespace {
-			return fmt.Errorf("it is %s for %v", a.Spec.Phase, a.Spec.Holders)
-		}
-		return nil
-	})
+	eventually(t, soon, fmt.Sprintf("%s to be %s's", a, tenant.Name()), func(ctx context.Context) error { return w.IsGranted(ctx, tenant, a) })
 }
 
 // grantsAgain sees that a new Service is served, and ends it.

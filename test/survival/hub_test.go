@@ -19,7 +19,7 @@ func hubAway(t *testing.T, w *world) {
 	makeService(t, tenant, "early", "")
 	early := awaitAddress(t, tenant, "early")
 	var stopped, died time.Time
-	reports, began := w.measure(t, w.all(), [2]int{held, held}, func() {
+	reports := w.measure(t, w.all(), [2]int{held, held}, func() {
 		must(t, w.Hub.StopAPIServer(t.Context()))
 		stopped = time.Now()
 		makeService(t, tenant, "late", "")
@@ -31,12 +31,12 @@ func hubAway(t *testing.T, w *world) {
 		pause(t, noticed)
 
 		for _, p := range w.Proxies {
-			restart(t, p.Program)
+			must(t, p.Restart(t.Context()))
 			eventually(t, soon, p.Name+" to serve from its file", func(ctx context.Context) error { return ready(ctx, p) })
 		}
-		restart(t, w.Manager)
+		must(t, w.Manager.Restart(t.Context()))
 		for _, t2 := range w.Tenants {
-			restart(t, t2.Agent)
+			must(t, t2.Agent.Restart(t.Context()))
 		}
 		pause(t, time.Until(stopped.Add(away)))
 
@@ -50,10 +50,10 @@ func hubAway(t *testing.T, w *world) {
 		awaitAnswers(t, tenant, awaitAddress(t, tenant, "late"), w.all()...)
 		awaitRefusal(t, early, w.all()...)
 	})
-	lost := w.onlyBetween(t, &reports[0], began, died, died.Add(noticed))
-	t.Logf("away for %s; %d of %d requests lost when %s died", away, lost, reports[0].Sent, node)
-	if w.proves(t, &reports[0]) && len(reports[0].Lost) > 0 {
-		t.Errorf("%d of %d held connections were lost; first: %s", len(reports[0].Lost), reports[0].Held, reports[0].Lost[0])
+	w.onlyBetween(t, &reports[0], died, died.Add(noticed))
+	t.Logf("away for %s; %d of %d requests lost when %s died", away, reports[0].Failed, reports[0].Sent, node)
+	if why := reports[0].AllHeld(); w.proves(t, &reports[0]) && why != "" {
+		t.Error(why)
 	}
 	w.nothingFailed(t, &reports[1])
 	w.window(t, w.all(), [2]int{held, held}, func() {
@@ -62,13 +62,6 @@ func hubAway(t *testing.T, w *world) {
 	})
 	deleteService(t, tenant, "late")
 	deleteService(t, tenant, "early")
-}
-
-// restart ends a program as systemd does, and starts it again.
-func restart(t *testing.T, p *fleet.Program) {
-	t.Helper()
-	must(t, p.Stop(t.Context()))
-	must(t, p.Start())
 }
 
 // ready asks a proxy whether it has applied something.

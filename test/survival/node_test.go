@@ -53,13 +53,13 @@ func hangingNode(t *testing.T, w *world) {
 	in := nodesOf(t, tenant)
 	t.Cleanup(func() { _ = in.nft("delete table inet survival") })
 	var hung time.Time
-	reports, began := w.measure(t, w.all(), [2]int{held, held}, func() {
+	reports := w.measure(t, w.all(), [2]int{held, held}, func() {
 		hung = time.Now()
 		must(t, in.nft(fmt.Sprintf("table inet survival { chain in { type filter hook input priority -10; ip daddr %s drop; }; }", node.Address)))
 		pause(t, noticed)
 		w.awaitUnhealthy(t, tenant, node.Name, len(w.Proxies))
 	})
-	w.onlyBetween(t, &reports[0], began, hung, hung.Add(noticed))
+	w.onlyBetween(t, &reports[0], hung, hung.Add(noticed))
 	for _, lost := range reports[0].Lost {
 		if !strings.Contains(lost, "timeout") {
 			t.Errorf("lost otherwise than by silence: %s", lost)
@@ -79,19 +79,19 @@ func stoppedNode(t *testing.T, w *world) {
 	name, relays := w.anotherNode(t, tenant)
 	w.awaitUse(t, tenant, name)
 	var stopped time.Time
-	reports, began := w.measure(t, w.all(), [2]int{0, held}, func() {
+	reports := w.measure(t, w.all(), [2]int{0, held}, func() {
 		stopped = time.Now()
 		for _, r := range relays {
-			r.cut()
+			r.Cut()
 		}
 		pause(t, noticed)
 		w.awaitUnhealthy(t, tenant, name, len(w.Proxies))
 	})
-	w.onlyBetween(t, &reports[0], began, stopped, stopped.Add(noticed))
+	w.onlyBetween(t, &reports[0], stopped, stopped.Add(noticed))
 	w.nothingFailed(t, &reports[1])
 	w.window(t, w.all(), [2]int{held, held}, func() {
 		for _, r := range relays {
-			r.mend()
+			r.Mend()
 		}
 		w.awaitState(t, tenant, name, "", "")
 	})
@@ -124,7 +124,7 @@ func (w *world) awaitUnhealthy(t *testing.T, tenant *fleet.Tenant, node string, 
 	t.Helper()
 	prefix := fmt.Sprintf("Found so by %d of ", proxies)
 	eventually(t, soon, fmt.Sprintf("%s of %s to be unhealthy for %d proxies", node, tenant.Name(), proxies), func(ctx context.Context) error {
-		m, err := w.member(ctx, tenant, node)
+		m, err := w.Member(ctx, tenant, node)
 		if err == nil && (m.State != "unhealthy" || !strings.HasPrefix(m.Message, prefix)) {
 			err = fmt.Errorf("it is %q: %s", m.State, m.Message)
 		}
@@ -145,7 +145,7 @@ func (w *world) awaitNoTarget(t *testing.T, tenant *fleet.Tenant, node string) {
 
 // anotherNode gives a tenant on loopback one more Node, which passes connections for the Service web, and health checks, on to its
 // first one. What it listens on can be cut: then its kernel accepts connections, and nobody answers.
-func (w *world) anotherNode(t *testing.T, tenant *fleet.Tenant) (string, []*relay) {
+func (w *world) anotherNode(t *testing.T, tenant *fleet.Tenant) (string, []*fleet.Relay) {
 	t.Helper()
 	first := tenant.Nodes()[0].Address
 	b := first.As4()
@@ -153,7 +153,7 @@ func (w *world) anotherNode(t *testing.T, tenant *fleet.Tenant) (string, []*rela
 	address := netip.AddrFrom4(b)
 	web := &v1.Service{}
 	must(t, tenant.API.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, web))
-	var relays []*relay
+	var relays []*fleet.Relay
 	for _, port := range []uint16{uint16(web.Spec.Ports[0].NodePort), 10256} {
 		relays = append(relays, startRelay(t, netip.AddrPortFrom(address, port), netip.AddrPortFrom(first, port)))
 	}

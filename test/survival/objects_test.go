@@ -174,28 +174,9 @@ func patchNode(t *testing.T, tenant *fleet.Tenant, node, field, key string, valu
 	must(t, tenant.API.Patch(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch(types.MergePatchType, text)))
 }
 
-// member is what the hub says of a tenant's node; an empty State: it is plainly active.
-func (w *world) member(ctx context.Context, tenant *fleet.Tenant, node string) (v1alpha1.MemberStatus, error) {
-	g, err := w.nodesGroup(ctx, tenant)
-	if err != nil {
-		return v1alpha1.MemberStatus{}, err
-	}
-	for _, m := range g.Status.Targets {
-		if m.Name == node {
-			return m, nil
-		}
-	}
-	return v1alpha1.MemberStatus{}, nil
-}
-
-func (w *world) nodesGroup(ctx context.Context, tenant *fleet.Tenant) (*v1alpha1.TargetGroup, error) {
-	g := &v1alpha1.TargetGroup{}
-	return g, w.Hub.API.Get(ctx, client.ObjectKey{Namespace: tenant.Name(), Name: "nodes-0"}, g)
-}
-
 // isTarget tells whether the hub has a tenant's node as a target.
 func (w *world) isTarget(ctx context.Context, tenant *fleet.Tenant, node string) (bool, error) {
-	g, err := w.nodesGroup(ctx, tenant)
+	g, err := w.NodesGroup(ctx, tenant)
 	return slices.ContainsFunc(g.Spec.Targets, func(x v1alpha1.Target) bool { return x.Name == node }), err
 }
 
@@ -203,50 +184,7 @@ func (w *world) isTarget(ctx context.Context, tenant *fleet.Tenant, node string)
 func (w *world) awaitState(t *testing.T, tenant *fleet.Tenant, node, state, message string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%s of %s to be %q: %s", node, tenant.Name(), state, message), func(ctx context.Context) error {
-		return w.isState(ctx, tenant, node, state, message)
-	})
-}
-
-func (w *world) isState(ctx context.Context, tenant *fleet.Tenant, node, state, message string) error {
-	m, err := w.member(ctx, tenant, node)
-	if err == nil && (m.State != state || m.Message != message) {
-		err = fmt.Errorf("it is %q: %s", m.State, m.Message)
-	}
-	return err
-}
-
-// ledger is the Address of that address.
-func (w *world) ledger(ctx context.Context, a netip.Addr) (*v1alpha1.Address, error) {
-	o := &v1alpha1.Address{}
-	return o, w.Hub.API.Get(ctx, client.ObjectKey{Name: a.String()}, o)
-}
-
-// isReleasing tells whether the ledger keeps an address for its last holder, which is this tenant's.
-func (w *world) isReleasing(ctx context.Context, tenant *fleet.Tenant, a netip.Addr) error {
-	o, err := w.ledger(ctx, a)
-	if err != nil {
-		return err
-	}
-	if o.Spec.Phase != v1alpha1.AddressReleasing || len(o.Spec.Holders) != 1 || o.Spec.Holders[0].Namespace != tenant.Name() {
-		return fmt.Errorf("the ledger has %s %s for %v", a, o.Spec.Phase, o.Spec.Holders)
-	}
-	return nil
-}
-
-// awaitBlocked waits until the pool of one address says which proxy holds its release up.
-func (w *world) awaitBlocked(t *testing.T, proxy string) {
-	t.Helper()
-	eventually(t, soon, "pool scarce to name "+proxy, func(ctx context.Context) error {
-		pool := &v1alpha1.AddressPool{}
-		if err := w.Hub.API.Get(ctx, client.ObjectKey{Name: "scarce"}, pool); err != nil {
-			return err
-		}
-		c := meta.FindStatusCondition(pool.Status.Conditions, clusterv1.ConditionDegraded)
-		want := fmt.Sprintf("Addresses can't be released because proxies are silent: %s. Bring each back, set spec.fenced on it if it can't serve any more, or delete its Proxy.", proxy)
-		if c == nil || c.Reason != clusterv1.ReasonReleaseBlocked || c.Message != want {
-			return fmt.Errorf("its condition is %v", c)
-		}
-		return nil
+		return w.IsMember(ctx, tenant, node, state, message)
 	})
 }
 

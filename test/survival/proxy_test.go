@@ -21,7 +21,7 @@ import (
 
 // extra is a proxy beside the fleet's, on loopback, whose way to the hub can be cut.
 type extra struct {
-	*relay
+	*fleet.Relay
 	name string
 	// block is the second byte of the addresses that it binds.
 	block   byte
@@ -54,11 +54,13 @@ func (w *world) newExtra(t *testing.T, name string, block byte) *extra {
 	state, err := os.MkdirTemp(w.Dir, name+"-")
 	must(t, err)
 	metrics := netip.AddrPortFrom(w.hubAddress(block), 9400)
-	x := &extra{relay: startRelay(t, netip.MustParseAddrPort("127.0.0.1:0"), w.Hub.APIServerAddress()), name: name, block: block, state: state, metrics: &fleet.Proxy{Program: &fleet.Program{Name: name}, Metrics: metrics}}
+	relayed := filepath.Join(state, "kubeconfig")
+	x := &extra{Relay: startRelay(t, netip.MustParseAddrPort("127.0.0.1:0"), w.Hub.APIServerAddress()), name: name, block: block, state: state, metrics: &fleet.Proxy{Program: &fleet.Program{Name: name}, Metrics: metrics}}
 	served := w.Network.Served()
+	must(t, x.Kubeconfig(kubeconfig, relayed))
 	x.command = testkit.Command{
 		Name: name, Path: w.self, Log: filepath.Join(w.Dir, fmt.Sprintf("%s-%d.log", name, block)),
-		Args: []string{"proxy", "--name=" + name, "--pool=" + fleet.ProxyPool, "--kubeconfig=" + x.kubeconfig(t, kubeconfig), "--state-dir=" + x.state,
+		Args: []string{"proxy", "--name=" + name, "--pool=" + fleet.ProxyPool, "--kubeconfig=" + relayed, "--state-dir=" + x.state,
 			"--metrics-address=" + metrics.String(), fmt.Sprintf("--bind-as=%s=%s", served, netip.PrefixFrom(x.at(served.Addr()), served.Bits()))},
 	}
 	x.process, err = testkit.StartProcess(x.command)

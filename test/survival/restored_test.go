@@ -36,7 +36,7 @@ func tenantRestored(t *testing.T, w *world) {
 			return fmt.Errorf("none of %d is", len(list.Items))
 		})
 		throughout(t, 3*time.Second, "its address stays its own", func(ctx context.Context) error {
-			o, err := w.ledger(ctx, a)
+			o, err := w.Ledger(ctx, a)
 			if err == nil && o.Spec.Phase != v1alpha1.AddressGranted {
 				err = fmt.Errorf("it is %s", o.Spec.Phase)
 			}

@@ -25,10 +25,10 @@ func returnedProxy(t *testing.T, w *world) {
 	labelNode(t, h.holder, node, excluded, "")
 	giveUp(t, h.holder, "scarce")
 	w.awaitNoTarget(t, h.holder, node)
-	eventually(t, soon, "the ledger to release "+h.address.String(), func(ctx context.Context) error { return w.isReleasing(ctx, h.holder, h.address) })
+	eventually(t, soon, "the ledger to release "+h.address.String(), func(ctx context.Context) error { return w.IsReleasing(ctx, h.holder, h.address) })
 	awaitRefusal(t, h.address, w.all()...)
 
-	x.cut()
+	x.Cut()
 	must(t, x.process.Start())
 	w.awaitWeb(t, x)
 	w.window(t, w.all(x), [2]int{0, held}, func() {
@@ -41,7 +41,7 @@ func returnedProxy(t *testing.T, w *world) {
 		if n := w.connects(t, x, h.holder, node); n == 0 {
 			t.Errorf("it sent nothing to %s, which its file has: the claim could not fail", node)
 		}
-		x.mend()
+		x.Mend()
 		w.passedOn(t, h, w.all(x)...)
 		before := w.connects(t, x, h.holder, node)
 		pause(t, 3*time.Second)
@@ -74,7 +74,7 @@ func fencedProxy(t *testing.T, w *world) {
 	w.window(t, w.all(), [2]int{held, held}, func() {
 		must(t, x.process.Kill())
 		giveUp(t, h.holder, "scarce")
-		eventually(t, soon, "the ledger to release "+h.address.String(), func(ctx context.Context) error { return w.isReleasing(ctx, h.holder, h.address) })
+		eventually(t, soon, "the ledger to release "+h.address.String(), func(ctx context.Context) error { return w.IsReleasing(ctx, h.holder, h.address) })
 		throughout(t, 3*time.Second, "the address is kept", func(ctx context.Context) error { return w.keeps(ctx, h) })
 		w.fence(t, x.name, "its host is gone")
 		w.passedOn(t, h, w.all()...)

@@ -25,7 +25,7 @@ func (w *world) keeps(ctx context.Context, h hoard) error {
 	if got, err := addressOf(ctx, h.waiter, "scarce"); err == nil {
 		return fmt.Errorf("%s got %s", h.waiter.Name(), got)
 	}
-	return w.isReleasing(ctx, h.holder, h.address)
+	return w.IsReleasing(ctx, h.holder, h.address)
 }
 
 // passedOn waits until the waiter has the address, and ends it.
@@ -45,16 +45,16 @@ func (w *world) whileSilent(t *testing.T, h hoard, node, proxy string, others ..
 	t.Helper()
 	annotateNode(t, h.holder, node, clusterv1.DisabledAnnotation, "")
 	giveUp(t, h.holder, "scarce")
-	waits := "Waiting for proxies: " + proxy + " has not applied it yet."
+	waits := fleet.WaitsFor(proxy)
 	w.awaitState(t, h.holder, node, "draining", waits)
-	eventually(t, soon, "the ledger to release "+h.address.String(), func(ctx context.Context) error { return w.isReleasing(ctx, h.holder, h.address) })
+	eventually(t, soon, "the ledger to release "+h.address.String(), func(ctx context.Context) error { return w.IsReleasing(ctx, h.holder, h.address) })
 	throughout(t, silence, "nothing is removed and nothing released while "+proxy+" is silent", func(ctx context.Context) error {
-		if err := w.isState(ctx, h.holder, node, "draining", waits); err != nil {
+		if err := w.IsMember(ctx, h.holder, node, "draining", waits); err != nil {
 			return err
 		}
 		return w.keeps(ctx, h)
 	})
-	w.awaitBlocked(t, proxy)
+	eventually(t, soon, "pool scarce to name "+proxy, func(ctx context.Context) error { return w.IsBlocked(ctx, "scarce", proxy) })
 	makeService(t, h.waiter, "meanwhile", "")
 	awaitAnswers(t, h.waiter, awaitAddress(t, h.waiter, "meanwhile"), others...)
 	if err := w.keeps(t.Context(), h); err != nil {
@@ -76,7 +76,7 @@ func (w *world) awaitFree(t *testing.T, h hoard) {
 	t.Helper()
 	deleteService(t, h.holder, "scarce")
 	deleteService(t, h.waiter, "scarce")
-	eventually(t, soon, h.address.String()+" to be free", func(ctx context.Context) error { return gone(w.ledger(ctx, h.address)) })
+	eventually(t, soon, h.address.String()+" to be free", func(ctx context.Context) error { return gone(w.Ledger(ctx, h.address)) })
 }
 
 // stoppedProxy: SIGSTOP. Its kernel carries the traffic on. A person fences it: then all that waited goes on without it, and
@@ -112,12 +112,12 @@ func cutOffProxy(t *testing.T, w *world) {
 	h, node := w.waiting(t), w.Tenants[0].Nodes()[1].Name
 	awaitAnswers(t, h.holder, h.address, x)
 	w.window(t, w.all(x), [2]int{0, held}, func() {
-		x.cut()
+		x.Cut()
 		w.whileSilent(t, h, node, x.name, w.all()...)
 		if err := answers(t.Context(), h.holder, h.address, x); err != nil {
 			t.Errorf("what it was not told to stop it has stopped: %s", err)
 		}
-		x.mend()
+		x.Mend()
 		w.awaitState(t, h.holder, node, "drained", "")
 		w.passedOn(t, h, w.all(x)...)
 	})

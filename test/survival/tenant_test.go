@@ -97,7 +97,7 @@ func (w *world) awaitTenantGone(t *testing.T, tenant *fleet.Tenant, a netip.Addr
 		if len(list.Items) > 0 {
 			return fmt.Errorf("there are %d LoadBalancers", len(list.Items))
 		}
-		return gone(w.ledger(ctx, a))
+		return gone(w.Ledger(ctx, a))
 	}
 	eventually(t, soon, "nothing to be left of "+tenant.Name(), nothing)
 	if err := refuses(t.Context(), a, w.all()...); err != nil {

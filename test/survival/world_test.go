@@ -156,8 +156,8 @@ func (w *world) services(fronts []front, held [2]int) []traffic.Service {
 	return services
 }
 
-// measure judges the traffic of both tenants around an event; began is when the window did.
-func (w *world) measure(t *testing.T, fronts []front, held [2]int, event func()) (reports []traffic.Report, began time.Time) {
+// measure judges the traffic of both tenants around an event.
+func (w *world) measure(t *testing.T, fronts []front, held [2]int, event func()) []traffic.Report {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -167,7 +167,6 @@ func (w *world) measure(t *testing.T, fronts []front, held [2]int, event func())
 		g.Add(ctx, s)
 	}
 	reports, err := g.Around(ctx, func(context.Context) error {
-		began = time.Now().Add(-traffic.Before)
 		event()
 		return nil
 	})
@@ -177,13 +176,13 @@ func (w *world) measure(t *testing.T, fronts []front, held [2]int, event func())
 	for _, r := range reports {
 		t.Log(r.String())
 	}
-	return reports, began
+	return reports
 }
 
 // window is measure where nothing may fail.
 func (w *world) window(t *testing.T, fronts []front, held [2]int, event func()) {
 	t.Helper()
-	reports, _ := w.measure(t, fronts, held, event)
+	reports := w.measure(t, fronts, held, event)
 	for i := range reports {
 		w.nothingFailed(t, &reports[i])
 	}
@@ -211,26 +210,15 @@ func (w *world) nothingFailed(t *testing.T, r *traffic.Report) {
 	}
 }
 
-// onlyBetween judges a report in which requests may fail between two moments, and some must: else the measure could not fail.
-// It looks at whole seconds, and says how many failed.
-func (w *world) onlyBetween(t *testing.T, r *traffic.Report, began, from, to time.Time) int {
+// onlyBetween judges a report in which requests may fail between two moments, and some must.
+func (w *world) onlyBetween(t *testing.T, r *traffic.Report, from, to time.Time) {
 	t.Helper()
 	if !w.proves(t, r) {
-		return 0
+		return
 	}
-	lost := 0
-	for i, second := range r.Seconds {
-		at := began.Add(time.Duration(i) * time.Second)
-		lost += second.Failed
-		if second.Failed > 0 && (at.Add(time.Second).Before(from) || at.After(to)) {
-			t.Errorf("%s: %d requests failed %s after it began, which may last %s: %s", r.Service, second.Failed,
-				at.Sub(from).Round(time.Millisecond), to.Sub(from).Round(time.Millisecond), strings.Join(r.Examples, "; "))
-		}
+	if why := r.OnlyBetween(from, to); why != "" {
+		t.Error(why)
 	}
-	if lost == 0 {
-		t.Errorf("%s: none of %d requests failed: the claim could not fail", r.Service, r.Sent)
-	}
-	return lost
 }
 
 // eventually waits for a condition.
