@@ -170,7 +170,7 @@ func (s *reports) make(t *task, old *v1alpha1.ProxyReport) *v1alpha1.ProxyReport
 	}
 	out.Boot = s.boot
 	out.ServedWithout = t.want.Without
-	out.Serves = t.want.Serves
+	out.Serves, out.ServesMissing = t.want.Serves, t.want.Missing
 	out.Refused, out.Members, out.Addresses, out.Truncated = t.want.Refused, t.want.Members, t.want.Addresses, t.want.Truncated
 	return out
 }

@@ -27,11 +27,13 @@ type content struct {
 	Members   []v1alpha1.ReportedMember
 	Addresses []v1alpha1.ReportedAddress
 	Serves    []v1alpha1.ServedAddress
+	// Missing are those of namespaces that the hub hasn't.
+	Missing   []v1alpha1.MissingServedAddress
 	Truncated bool
 }
 
 func (c *content) empty() bool {
-	return len(c.Refused)+len(c.Without)+len(c.Members)+len(c.Addresses)+len(c.Serves) == 0 && !c.Truncated
+	return len(c.Refused)+len(c.Without)+len(c.Members)+len(c.Addresses)+len(c.Serves)+len(c.Missing) == 0 && !c.Truncated
 }
 
 // provesGone says that c holds a word that somebody may act on by letting go.
@@ -56,6 +58,7 @@ const (
 func (c *content) differs(o *content) difference {
 	if !slices.Equal(c.Refused, o.Refused) || !slices.Equal(c.Without, o.Without) || c.Truncated != o.Truncated ||
 		!slices.EqualFunc(c.Addresses, o.Addresses, sameAddress) || !slices.EqualFunc(c.Serves, o.Serves, sameServed) ||
+		!slices.EqualFunc(c.Missing, o.Missing, sameMissing) ||
 		!slices.EqualFunc(drains(c.Members), drains(o.Members), sameMember) {
 		return proof
 	}

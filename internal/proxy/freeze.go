@@ -272,7 +272,7 @@ func (f *Frozen) message(missing []string) string {
 		first := f.Serves[all[0]][0]
 		says += fmt.Sprintf("and the hub's ledger lacks %d of its addresses, such as %s for %s/%s, in %d namespaces (%s)", n, first.Address, all[0], first.LoadBalancer, len(all), some(all))
 		if len(missing) > 0 {
-			return says + fmt.Sprintf(": the hub has no namespace %s, or deletes it, and can't be told there: create it again, and its Tenant", some(missing))
+			return says + fmt.Sprintf(": the manager enters them, also those of the namespaces that the hub hasn't, or deletes (%s): create these again, and their Tenants", some(missing))
 		}
 		return says + ": the manager enters them"
 	}

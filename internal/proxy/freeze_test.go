@@ -559,8 +559,9 @@ func TestAnEpochThatWasHeardWhileFrozenIsNotTakenForTheNext(t *testing.T) {
 	}
 }
 
-// What is served against the ledger in a namespace that the hub has no more can't be reported there: the Proxy says so.
-func TestNamespacesThatHoldUpAThawAreNamed(t *testing.T) {
+// What is served against the ledger in a namespace that the hub has no more can't be reported there: the Proxy says so, and
+// reports it elsewhere, so that it holds up nobody.
+func TestNamespacesThatTheHubLacksAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		w := restored(t, "", f)
@@ -577,13 +578,49 @@ func TestNamespacesThatHoldUpAThawAreNamed(t *testing.T) {
 		w.wantAgainst("lab")
 		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
 		says := w.condition().Message
-		if st := w.status(); !slices.Equal(st.Held, []string{"lab"}) || !strings.Contains(says, "(lab, ops, shop)") || !strings.Contains(says, "no namespace lab") {
+		if st := w.status(); !slices.Equal(st.Held, []string{"lab"}) || !strings.Contains(says, "(lab, ops, shop)") || !strings.Contains(says, "hasn't, or deletes (lab)") {
 			t.Errorf("held %v; says %q", st.Held, says)
 		}
+		elsewhere := func() []v1alpha1.MissingServedAddress {
+			if r := w.report(v1alpha1.SystemNamespace); r != nil {
+				return r.ServesMissing
+			}
+			return nil
+		}
+		if got := elsewhere(); len(got) != 1 || got[0].Namespace != "lab" || got[0].Address != "192.0.2.2" || got[0].LoadBalancer != "api" || !slices.Equal(got[0].Ports, []string{"TCP/80"}) {
+			t.Errorf("elsewhere it reports %+v", got)
+		}
+		for _, o := range []Object{f.webAt, f.ownAt, f.apiAt} {
+			w.set(o)
+		}
+		settle(time.Second)
+		if st := w.status(); !slices.Equal(st.Held, []string{"lab", "shop"}) || st.Through == (v1alpha1.Through{}) || len(elsewhere()) > 0 {
+			t.Errorf("the ledger is whole: status %+v; elsewhere it reports %+v", st, elsewhere())
+		}
+		w.serves(ours...)
+		w.delete(f.apiAt) // A person does that, say.
+		settle(time.Minute)
+		w.serves(ours[0], ours[2])
+	})
+}
+
+func TestANamespaceThatComesBackIsToldThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, "", f)
+		defer w.stop()
+		missing := func(yes bool) {
+			w.hub.mu.Lock()
+			defer w.hub.mu.Unlock()
+			w.hub.ending = map[string]bool{"lab": yes}
+		}
+		missing(true)
+		w.list(f.class_, f.shop)
+		settle(time.Minute)
 		missing(false)
 		settle(time.Minute)
 		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
-		if st, says := w.status(), w.condition().Message; len(st.Held) > 0 || strings.Contains(says, "no namespace") {
+		if st, says := w.status(), w.condition().Message; len(st.Held) > 0 || strings.Contains(says, "hasn't") || w.report(v1alpha1.SystemNamespace) != nil && len(w.report(v1alpha1.SystemNamespace).ServesMissing) > 0 {
 			t.Errorf("held %v; says %q", st.Held, says)
 		}
 	})

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -69,7 +70,7 @@ type report struct {
 }
 
 func contentOf(o *v1alpha1.ProxyReport) content {
-	return content{Refused: o.Refused, Without: o.ServedWithout, Members: o.Members, Addresses: o.Addresses, Serves: o.Serves, Truncated: o.Truncated}
+	return content{Refused: o.Refused, Without: o.ServedWithout, Members: o.Members, Addresses: o.Addresses, Serves: o.Serves, Missing: o.ServesMissing, Truncated: o.Truncated}
 }
 
 // hold is a namespace whose report can't be written. It is tried again at next, zero while it is tried.
@@ -111,6 +112,7 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 	}
 	want, wantAgain := s.exceptions.of(state, now, r.healthDirty)
 	r.healthDirty = false
+	s.sayMissing(want)
 	again = wantAgain
 	var tasks []*task
 	for _, ns := range s.namespaces(want) {
@@ -130,6 +132,36 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 		}
 	}
 	return again, err
+}
+
+// absentIn says that the hub took no report of a namespace, because it hasn't that or deletes it.
+func (s *reports) absentIn(ns string) bool { return s.have[ns] != nil && s.have[ns].object == nil }
+
+// sayMissing has the report of fairlead-system, which every hub has, say what is served against the ledger in namespaces that
+// take no report. What doesn't fit follows, once the ledger has what does.
+func (s *reports) sayMissing(want map[string]*content) {
+	var out []v1alpha1.MissingServedAddress
+	for ns, c := range want {
+		if len(c.Serves) > 0 && ns != v1alpha1.SystemNamespace && s.absentIn(ns) {
+			for _, a := range c.Serves {
+				out = append(out, v1alpha1.MissingServedAddress{Namespace: ns, ServedAddress: a})
+			}
+		}
+	}
+	if len(out) == 0 {
+		return
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.MissingServedAddress) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), compareServed(a.ServedAddress, b.ServedAddress))
+	})
+	if want[v1alpha1.SystemNamespace] == nil {
+		want[v1alpha1.SystemNamespace] = &content{}
+	}
+	want[v1alpha1.SystemNamespace].Missing = out[:min(len(out), maxEntries)]
+}
+
+func sameMissing(a, b v1alpha1.MissingServedAddress) bool {
+	return a.Namespace == b.Namespace && sameServed(a.ServedAddress, b.ServedAddress)
 }
 
 // namespaces are those in which something is wanted, stands, or could not be written.

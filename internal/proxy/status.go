@@ -338,7 +338,7 @@ func (r *reporter) frozen() []string {
 // missing are the namespaces, sorted, in which something is served against the ledger and the hub takes no report: it has them no more.
 func (r *reporter) missing(f *Frozen) (out []string) {
 	for ns := range f.Serves {
-		if have := r.reports.have[ns]; have != nil && have.object == nil {
+		if r.reports.absentIn(ns) {
 			out = append(out, ns)
 		}
 	}

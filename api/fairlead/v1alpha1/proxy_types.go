@@ -254,6 +254,13 @@ type ServedAddress struct {
 	Ports []string `json:"ports,omitempty"`
 }
 
+// MissingServedAddress is one that is served for a LoadBalancer of a namespace that the hub hasn't.
+type MissingServedAddress struct {
+	// +kubebuilder:validation:MaxLength=63
+	Namespace     string `json:"namespace"`
+	ServedAddress `json:",inline"`
+}
+
 // ProxyReport holds what a proxy can't or doesn't plainly do for one
 // namespace. Without exceptions it does not exist. It is named after its Proxy.
 //
@@ -293,6 +300,12 @@ type ProxyReport struct {
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=atomic
 	Serves []ServedAddress `json:"serves,omitempty"`
+	// What is served so for namespaces that the hub hasn't, and that take no report therefore: in the namespace
+	// fairlead-system alone.
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	ServesMissing []MissingServedAddress `json:"servesMissing,omitempty"`
 	// There were more entries than fit: this report proves nothing.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`

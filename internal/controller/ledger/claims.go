@@ -19,10 +19,10 @@ func Claims(p *proof.Proxy) []ipam.Claim {
 // claimsIn are those of one of its reports.
 func claimsIn(p *proof.Proxy, namespace string, r *v1alpha1.ProxyReport) []ipam.Claim {
 	var out []ipam.Claim
-	for _, s := range r.Serves {
+	add := func(namespace string, s v1alpha1.ServedAddress) {
 		address, err := ipam.ParseAddressName(s.Address)
 		if err != nil {
-			continue
+			return
 		}
 		c := ipam.Claim{Proxy: p.Name, ProxyPool: p.Pool, Address: address, Holder: ipam.Holder{Ref: ipam.Ref{Namespace: namespace, Name: s.LoadBalancer}}}
 		for _, text := range s.Ports {
@@ -32,6 +32,14 @@ func claimsIn(p *proof.Proxy, namespace string, r *v1alpha1.ProxyReport) []ipam.
 		}
 		c.Holder.Ports = ipam.SortPorts(c.Holder.Ports)
 		out = append(out, c)
+	}
+	for _, s := range r.Serves {
+		add(namespace, s)
+	}
+	if namespace == v1alpha1.SystemNamespace {
+		for _, s := range r.ServesMissing {
+			add(s.Namespace, s.ServedAddress)
+		}
 	}
 	return out
 }

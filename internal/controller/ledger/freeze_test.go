@@ -123,3 +123,25 @@ func TestWhatFrozenProxiesClaimIsKeptUpWith(t *testing.T) {
 		t.Errorf("%d proxies are remembered that are in no trouble", len(k.claimed))
 	}
 }
+
+// What a proxy serves for namespaces that the hub hasn't is claimed for these, by the word of the report that every hub takes.
+func TestClaimsOfNamespacesThatAreMissing(t *testing.T) {
+	r := &v1alpha1.ProxyReport{ServesMissing: []v1alpha1.MissingServedAddress{{Namespace: "lab", ServedAddress: claimsOf("192.0.2.0").Serves[0]}}}
+	p := &proof.Proxy{Name: "p", Pool: "edge", Reports: map[string]*v1alpha1.ProxyReport{"tenant": r}}
+	if c := Claims(p); len(c) > 0 {
+		t.Errorf("in a tenant's namespace nothing is claimed for others: %+v", c)
+	}
+	p.Reports = map[string]*v1alpha1.ProxyReport{v1alpha1.SystemNamespace: r}
+	c := Claims(p)
+	if len(c) != 1 || c[0].Holder.Ref != (ipam.Ref{Namespace: "lab", Name: "web"}) || len(c[0].Holder.Ports) != 1 {
+		t.Fatalf("claims %+v", c)
+	}
+	k := newKeeper(t, newStore(1, 0), ignore, "192.0.2.0/32")
+	if _, err := k.Adopt(t.Context(), c[0].Address, c, []*proof.Proxy{p}); err != nil {
+		t.Fatal(err)
+	}
+	e := mustGet(k, "192.0.2.0")
+	if _, held := e.Holder(c[0].Holder.Ref); !held {
+		t.Error("it isn't adopted")
+	}
+}
