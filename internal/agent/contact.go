@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/patience"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,8 @@ const (
 	// contactFirst and contactMost are the pauses between two looks at a Tenant that isn't ours yet.
 	contactFirst = 50 * time.Millisecond
 	contactMost  = 5 * time.Second
+	// keptFor is how long an answer is believed beside those that come after it.
+	keptFor = 10 * time.Second
 )
 
 // Contact sees to it that the agent's cluster is the one that its Tenant is bound to, before anything else is written.
@@ -39,10 +42,10 @@ func NewContact(o Options) (*Contact, error) {
 		return nil, err
 	}
 	c := &Contact{namespace: o.HubNamespace, tenantName: o.TenantName, instance: o.Instance, log: o.Logger}
-	if c.tenant, err = client.New(o.Tenant, live); err != nil {
+	if c.tenant, err = client.New(patience.Polite(o.Tenant), live); err != nil {
 		return nil, fmt.Errorf("making the tenant's client: %w", err)
 	}
-	if c.hub, err = client.New(o.Hub, live); err != nil {
+	if c.hub, err = client.New(patience.Polite(o.Hub), live); err != nil {
 		return nil, fmt.Errorf("making the hub's client: %w", err)
 	}
 	return c, nil
@@ -58,23 +61,19 @@ func (c *Contact) Why() string {
 
 // Await returns once the hub says that the Tenant is this cluster's, which the manager does at the first contact. A Tenant
 // that is another cluster's is waited for: the hub's operator may bind it anew. It fails when ctx ends only.
+//
+// Where only some requests are answered, what was answered is kept, and what wasn't is asked for again soon. As long as
+// nothing is, it asks ever more slowly.
 func (c *Contact) Await(ctx context.Context) (*Bond, error) {
-	wait, asked := contactFirst, map[string]time.Time{}
+	wait, asked, look := contactFirst, map[string]time.Time{}, &look{}
 	for {
-		s, err := c.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			c.waits(ctx, fmt.Sprintf("waiting for both API servers, and for Tenant %s: %v", c.tenantName, err))
-		case s.bound == s.clusterUID:
-			b, err := c.bond(ctx, s)
-			if err == nil {
-				c.why.Store(nil)
-				return b, nil
-			}
-			c.waits(ctx, fmt.Sprintf("waiting for the hub: %v", err))
-		default:
-			c.ask(ctx, s, asked)
+		b, further := c.meet(ctx, look, asked)
+		if b != nil {
+			c.why.Store(nil)
+			return b, nil
+		}
+		if further {
+			wait = contactFirst
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -87,16 +86,37 @@ func (c *Contact) Await(ctx context.Context) (*Bond, error) {
 	}
 }
 
+// meet goes on with a look, and asks for the Tenant where it isn't ours. b is nil until all is well; further tells that an API
+// server answered something, so that what is lacking may be had soon.
+func (c *Contact) meet(ctx context.Context, l *look, asked map[string]time.Time) (b *Bond, further bool) {
+	before := l.answers
+	s, err := c.goOn(ctx, l)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		c.waits(ctx, fmt.Sprintf("waiting for both API servers, and for Tenant %s: %v", c.tenantName, err))
+	case s.bound == s.clusterUID:
+		if b, err = c.bond(ctx, s); err == nil {
+			return b, false
+		}
+		c.waits(ctx, fmt.Sprintf("waiting for the hub: %v", err))
+	default:
+		l.tenant.forget()
+		return nil, c.ask(ctx, s, asked)
+	}
+	return nil, l.answers > before
+}
+
 // ask tells the hub that this cluster wants the Tenant: as the first, or against another. asked is when it last did, by
-// the cluster that the Tenant was bound to.
-func (c *Contact) ask(ctx context.Context, s seen, asked map[string]time.Time) {
+// the cluster that the Tenant was bound to. It returns whether it did now.
+func (c *Contact) ask(ctx context.Context, s seen, asked map[string]time.Time) (did bool) {
 	if s.bound == "" {
 		c.waits(ctx, fmt.Sprintf("waiting for the hub's manager to bind Tenant %s to this cluster, %s", c.tenantName, s.clusterUID))
 	} else {
 		c.refused(ctx, s)
 	}
 	if time.Since(asked[s.bound]) < leasePeriod {
-		return
+		return false
 	}
 	var err error
 	if s.bound == "" {
@@ -106,9 +126,10 @@ func (c *Contact) ask(ctx context.Context, s seen, asked map[string]time.Time) {
 	}
 	if err != nil {
 		c.log.Warn("the hub can't be asked for the Tenant", "tenant", c.tenantName, "err", err)
-		return
+		return false
 	}
 	asked[s.bound] = time.Now()
+	return true
 }
 
 // refused tells the people of this cluster that the Tenant is another's.
@@ -143,22 +164,64 @@ type seen struct {
 	epoch      int64  // the hub's
 }
 
-func (c *Contact) look(ctx context.Context) (seen, error) {
+// look is what both API servers said so far. It may take several tries.
+type look struct {
+	clusterUID, hubUID answer[string]
+	tenant             answer[*v1alpha1.Tenant]
+	answers            int // how many there were, ever
+}
+
+// answer is what an API server said, and when.
+type answer[T any] struct {
+	says T
+	at   time.Time
+}
+
+func (a *answer[T]) forget() { *a = answer[T]{} }
+
+// get reads what was not read just before.
+func (a *answer[T]) get(l *look, read func() (T, error)) error {
+	if !a.at.IsZero() && time.Since(a.at) < keptFor {
+		return nil
+	}
+	says, err := read()
+	if err != nil {
+		return err
+	}
+	a.says, a.at = says, time.Now()
+	l.answers++
+	return nil
+}
+
+// look asks both API servers who they are.
+func (c *Contact) look(ctx context.Context) (seen, error) { return c.goOn(ctx, &look{}) }
+
+// goOn asks for what a look lacks. What it returns with an error is what is known.
+func (c *Contact) goOn(ctx context.Context, l *look) (seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseRetry)
 	defer cancel()
 	s := seen{}
-	var err error
-	if s.clusterUID, err = clusterUID(ctx, c.tenant); err != nil {
+	if err := l.clusterUID.get(l, func() (string, error) { return clusterUID(ctx, c.tenant) }); err != nil {
 		return s, err
 	}
-	t := &v1alpha1.Tenant{}
-	if err := c.hub.Get(ctx, client.ObjectKey{Name: c.tenantName}, t); err != nil {
+	s.clusterUID = l.clusterUID.says
+	if err := l.tenant.get(l, func() (*v1alpha1.Tenant, error) {
+		t := &v1alpha1.Tenant{}
+		return t, c.hub.Get(ctx, client.ObjectKey{Name: c.tenantName}, t)
+	}); err != nil {
 		return s, fmt.Errorf("reading Tenant %s in the hub: %w", c.tenantName, err)
 	}
-	s.bound, s.epoch = t.Cluster(), t.Status.HubEpoch
-	if s.hubUID, err = clusterUID(ctx, c.hub); err != nil && !apierrors.IsForbidden(err) {
+	s.bound, s.epoch = l.tenant.says.Cluster(), l.tenant.says.Status.HubEpoch
+	if err := l.hubUID.get(l, func() (string, error) {
+		uid, err := clusterUID(ctx, c.hub)
+		if apierrors.IsForbidden(err) {
+			return "", nil
+		}
+		return uid, err
+	}); err != nil {
 		return s, fmt.Errorf("in the hub: %w", err)
 	}
+	s.hubUID = l.hubUID.says
 	return s, nil
 }
 

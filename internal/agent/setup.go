@@ -84,7 +84,7 @@ func NewManager(o Options, m manager.Options) (manager.Manager, error) {
 func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
 	m := newMetrics(o.TenantName)
 	l := &lease{contact: c, bond: b, now: make(chan struct{}, 1), log: o.Logger, metrics: m}
-	hubConfig := patience.Config(onReturn(o.Hub, l.soon))
+	hubConfig := patience.Config(onReturn(patience.Polite(o.Hub), l.soon))
 	hub, err := cluster.New(hubConfig, func(c *cluster.Options) {
 		c.Scheme, c.MapperProvider, c.Cache, c.Logger = o.Scheme, mapper, hubCache(o.HubNamespace), mgr.GetLogger()
 	})
