@@ -121,7 +121,7 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 		return r.release(ctx, s, l)
 	}
 
-	var held, applied error
+	var held, applied, away error
 	var wait time.Duration
 	var both sync.WaitGroup
 	// Until the Service holds, its deletion is seen all the same: that is what orphans are for.
@@ -140,10 +140,16 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 			return reconcile.Result{}, errors.Join(held, applied)
 		}
 		want.Problems = append(want.Problems, p)
-		wait = refusedRetry
+		if wait = refusedRetry; p.Reason == service.ReasonHubUnreachable {
+			away = applied
+		}
 	}
 	if held != nil {
 		return reconcile.Result{}, held
+	}
+	if away != nil { // told, and tried again soon: nothing but the next try says that the hub is back
+		_, err := r.report(ctx, s, l, want.Problems)
+		return reconcile.Result{}, errors.Join(away, err)
 	}
 	if service.WishDropped(want, l) {
 		return reconcile.Result{RequeueAfter: wait}, nil // the refusal of the wish is answered, and is nobody's problem
