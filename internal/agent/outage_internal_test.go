@@ -21,7 +21,7 @@ func TestAHubThatIsAwayForLongIsTriedOnSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tenant, hub := fakes(t, 0)
 		back, wrote := time.Now().Add(50*time.Second), time.Time{}
-		hub = interceptor.NewClient(hub.(client.WithWatch), interceptor.Funcs{
+		hub = interceptor.NewClient(hub, interceptor.Funcs{
 			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 				if time.Now().Before(back) {
 					return errors.New("connection refused")
@@ -31,7 +31,7 @@ func TestAHubThatIsAwayForLongIsTriedOnSoon(t *testing.T) {
 			},
 		})
 		told := false
-		tenant = interceptor.NewClient(tenant.(client.WithWatch), interceptor.Funcs{
+		tenant = interceptor.NewClient(tenant, interceptor.Funcs{
 			SubResourcePatch: func(_ context.Context, _ client.Client, _ string, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
 				text, err := patch.Data(o)
 				told = told || strings.Contains(string(text), service.ReasonHubUnreachable)
