@@ -20,7 +20,8 @@ func newDemoCommand() *cobra.Command {
 		Long: `Starts a hub and two tenant clusters of three nodes each, without containers and without root, the manager, an
 agent in each tenant and two proxies, applies example Services and shows what happens to requests, until Ctrl-C.
 
-With --check it runs its story instead and prints a line a step: ` + strings.Join(demo.Steps(), ", ") + `.
+With --check it runs its story instead, of ` + strings.Join(demo.Steps(), ", ") + `. It prints a line a
+step, and for long ones what happens and what is expected. It takes about five minutes.
 
 With --dataplane nftables traffic is carried by the kernel. Then it needs root, and the proxies, their clients and the nodes are in
 network namespaces of their own, which end with it; the host's own network is left alone. What is served there has IPv6 too.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"io"
+	"time"
 
 	"fairlead.dev/fairlead/internal/fleet"
 )
@@ -19,6 +20,8 @@ type Options struct {
 	// "" makes a temporary one, which is removed unless Keep is set or a step fails.
 	Dir  string
 	Keep bool
+	// Away is how long Check takes the hub away; 0 is a minute.
+	Away time.Duration
 	// Only runs one step after the first, which it needs; "" runs all. See Steps.
 	Only string
 	// Out is where the person reads.
@@ -38,6 +41,6 @@ func (o *Options) namespaces() bool { return o.Dataplane != "" && o.Dataplane !=
 func (o *Options) fleet(say func(string, ...any)) fleet.Options {
 	return fleet.Options{
 		Self: o.Self, KubeBinary: o.KubeBinary, Dir: o.Dir, Tenants: tenants, Say: say,
-		Dataplane: o.Dataplane, Namespaces: o.namespaces(),
+		Dataplane: o.Dataplane, Namespaces: o.namespaces(), Fairness: true,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/traffic"
@@ -41,6 +42,19 @@ func newService(name string) *unstructured.Unstructured {
 	}}
 }
 
+// elsewhere has a Service ask for an address that no other one gets by itself, so that one which is freed meanwhile is refused.
+func (s *story) elsewhere(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o.SetAnnotations(map[string]string{v1alpha1.AnnotationAddresses: s.served(98).String()})
+	return o
+}
+
+// served is an address of the examples' pool.
+func (s *story) served(last byte) netip.Addr {
+	b := s.Network.Served().Addr().As4()
+	b[3] = last
+	return netip.AddrFrom4(b)
+}
+
 func service(ctx context.Context, t *fleet.Tenant, name string) (*v1.Service, error) {
 	s := &v1.Service{}
 	return s, t.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s)
@@ -69,10 +83,15 @@ func awaitAddress(ctx context.Context, t *fleet.Tenant, name string) (netip.Addr
 	return address, err
 }
 
-// setType turns a Service into another type, as `kubectl patch` does.
+// setType turns a Service into another type than LoadBalancer, as `kubectl patch` does.
 func setType(ctx context.Context, t *fleet.Tenant, name string, to v1.ServiceType) error {
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	return t.API.Patch(ctx, s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"type":%q}}`, to)))
+	return t.API.Patch(ctx, s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"type":%q,"loadBalancerClass":null}}`, to)))
+}
+
+// giveUp has a Service give its address up. It keeps its node ports: who still sends there is answered.
+func giveUp(ctx context.Context, t *fleet.Tenant, name string) error {
+	return setType(ctx, t, name, v1.ServiceTypeNodePort)
 }
 
 func deleteService(ctx context.Context, t *fleet.Tenant, name string) error {
@@ -124,20 +143,30 @@ func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason, fix stri
 // ask makes one request.
 func ask(ctx context.Context, w traffic.Way) (traffic.Answer, error) { return w.Ask(ctx, "/") }
 
-// firstAnswers makes one request through each proxy, without a second try, and judges who answers.
+// firstAnswers makes one request through each proxy once every node knows the Service, without a second try, and judges who answers.
 func (s *story) firstAnswers(ctx context.Context, t *fleet.Tenant, a netip.Addr, port uint16) error {
 	if err := s.awaitNodePorts(ctx, t); err != nil {
 		return err
 	}
+	return s.answersAt(ctx, t, a, port, s.Proxies...)
+}
+
+// answers makes one request to the examples' port through each of these proxies, and judges who answers.
+func (s *story) answers(ctx context.Context, t *fleet.Tenant, a netip.Addr, proxies ...*fleet.Proxy) error {
+	return s.answersAt(ctx, t, a, webPort, proxies...)
+}
+
+func (s *story) answersAt(ctx context.Context, t *fleet.Tenant, a netip.Addr, port uint16, proxies ...*fleet.Proxy) error {
 	allow := t.Pods.Allow("web")
-	for _, p := range s.Proxies {
+	for _, p := range proxies {
 		began := time.Now()
 		answer, err := ask(ctx, p.Way(a, port))
+		s.judged++
 		if err != nil {
-			return fmt.Errorf("the first request to %s:%d through %s: %w", a, port, p.Name, err)
+			return fmt.Errorf("a request to %s:%d through %s: %w", a, port, p.Name, err)
 		}
 		if why := allow(answer.Identity, began); why != "" {
-			return fmt.Errorf("the first request to %s:%d through %s: %s", a, port, p.Name, why)
+			return fmt.Errorf("a request to %s:%d through %s: %s", a, port, p.Name, why)
 		}
 	}
 	return nil
@@ -200,5 +229,20 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// throughout looks again and again, for that long, that something holds.
+func throughout(ctx context.Context, long time.Duration, holds func(context.Context) error) error {
+	for began := time.Now(); ; {
+		if err := holds(ctx); err != nil {
+			return fmt.Errorf("after %s: %w", time.Since(began).Round(time.Millisecond), err)
+		}
+		if time.Since(began) >= long {
+			return nil
+		}
+		if err := pause(ctx, look); err != nil {
+			return err
+		}
 	}
 }

@@ -25,7 +25,7 @@ func (s *story) outage(ctx context.Context, name string, down time.Duration, sto
 			return err
 		}
 		stopped := time.Now()
-		if err := t.Apply(ctx, newService(late)); err != nil {
+		if err := t.Apply(ctx, s.elsewhere(newService(late))); err != nil {
 			return err
 		}
 		if err := deleteService(ctx, t, early); err != nil {
@@ -69,8 +69,4 @@ func managerRestart(ctx context.Context, s *story) (string, error) {
 func agentRestart(ctx context.Context, s *story) (string, error) {
 	agent := s.Tenants[0].Agent
 	return s.outage(ctx, "agent", 2*time.Second, agent.Stop, func(context.Context) error { return agent.Start() })
-}
-
-func hubAway(ctx context.Context, s *story) (string, error) {
-	return s.outage(ctx, "hub", 10*time.Second, s.Hub.StopAPIServer, s.Hub.StartAPIServer)
 }

@@ -112,9 +112,7 @@ func (s *story) spoilPort80(service *unstructured.Unstructured) (reason, fix str
 	if !unprivilegedFrom80() {
 		return "PortNotPermitted", "use a port above 1023", func() {}, nil
 	}
-	b := s.Network.Served().Addr().As4()
-	b[3] = 99
-	a := netip.AddrFrom4(b)
+	a := s.served(99)
 	service.SetAnnotations(map[string]string{v1alpha1.AnnotationAddresses: a.String()})
 	listeners := []net.Listener{}
 	free = func() {

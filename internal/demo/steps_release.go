@@ -154,12 +154,8 @@ func waiter(ctx context.Context, s *story) (string, error) {
 		if got, err := addressOf(service); err == nil {
 			return "", fmt.Errorf("%s got %s while %s was stopped and had not said that it is gone", waits.Name(), got, stopped.Name)
 		}
-		ledger := &v1alpha1.Address{}
-		if err := s.Hub.API.Get(ctx, client.ObjectKey{Name: a.String()}, ledger); err != nil {
-			return "", fmt.Errorf("the ledger while %s was stopped: %w", stopped.Name, err)
-		}
-		if ledger.Spec.Phase != v1alpha1.AddressReleasing || len(ledger.Spec.Holders) != 1 || ledger.Spec.Holders[0].Namespace != holder.Name() {
-			return "", fmt.Errorf("the ledger while %s was stopped: phase %s, holders %v", stopped.Name, ledger.Spec.Phase, ledger.Spec.Holders)
+		if err := s.IsReleasing(ctx, holder, a); err != nil {
+			return "", fmt.Errorf("while %s was stopped: %w", stopped.Name, err)
 		}
 		if err := pause(ctx, look); err != nil {
 			return "", err
@@ -181,7 +177,38 @@ func waiter(ctx context.Context, s *story) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%s: %s said Gone, %s stopped: kept for %s, Releasing; %s after SIGCONT it is %s's, first request answered through %s",
-		a, running.Name, stopped.Name, observed, took.Round(time.Millisecond), waits.Name(), s.proxyNames()), deleteService(ctx, waits, "scarce")
+		a, running.Name, stopped.Name, observed, took.Round(time.Millisecond), waits.Name(), s.proxyNames()), s.emptyScarce(ctx, a)
+}
+
+// emptyScarce deletes who has the one address of the pool scarce, and who waits for it, and waits until nobody has it.
+func (s *story) emptyScarce(ctx context.Context, a netip.Addr) error {
+	for _, t := range s.Tenants {
+		if err := client.IgnoreNotFound(deleteService(ctx, t, "scarce")); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	return testkit.Poll(ctx, look, a.String()+" to be free", func(ctx context.Context) error {
+		if _, err := s.Ledger(ctx, a); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the ledger still has it (%w)", orThere(err))
+		}
+		for _, t := range s.Tenants {
+			if _, err := service(ctx, t, "scarce"); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%s still has the Service (%w)", t.Name(), orThere(err))
+			}
+		}
+		return nil
+	})
+}
+
+var errThere = errors.New("it is there")
+
+func orThere(err error) error {
+	if err == nil {
+		return errThere
+	}
+	return err
 }
 
 // awaitGone waits until a proxy has reported a tenant's address Gone.

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,29 +30,33 @@ type step struct {
 	inNamespaces bool
 	// run returns what was measured.
 	run func(context.Context, *story) (string, error)
+	// plot of a long step: what happens, and what is expected. Nil: the name says it.
+	plot func(*story) []string
 }
 
 // steps in the order of the story. Each needs the first, and no other.
 var steps = []step{
-	{"created", false, created},
-	{"spread", false, spread},
-	{"second-tenant", false, secondTenant},
-	{"two-ports", false, twoPorts},
-	{"udp", false, udp},
-	{"ipv6", true, ipv6},
-	{"client-address", true, clientAddress},
-	{"scaled-up", false, scaledUp},
-	{"scaled-down", false, scaledDown},
-	{"node-killed", false, nodeKilled},
-	{"manager-restart", false, managerRestart},
-	{"agent-restart", false, agentRestart},
-	{"hub-away", false, hubAway},
-	{"deleted", false, deleted},
-	{"cluster-ip", false, clusterIP},
-	{"pool-empty", false, poolEmpty},
-	{"waiter", false, waiter},
-	{"class-unknown", false, classUnknown},
-	{"port-refused", false, portRefused},
+	{name: "created", run: created},
+	{name: "spread", run: spread},
+	{name: "second-tenant", run: secondTenant},
+	{name: "two-ports", run: twoPorts},
+	{name: "udp", run: udp},
+	{name: "ipv6", inNamespaces: true, run: ipv6},
+	{name: "client-address", inNamespaces: true, run: clientAddress},
+	{name: "scaled-up", run: scaledUp},
+	{name: "scaled-down", run: scaledDown},
+	{name: "node-killed", run: nodeKilled},
+	{name: "manager-restart", run: managerRestart},
+	{name: "agent-restart", run: agentRestart},
+	{name: "hub-away", run: hubAway, plot: hubAwayPlot},
+	{name: "hub-replaced", run: hubReplaced, plot: hubReplacedPlot},
+	{name: "deleted", run: deleted},
+	{name: "cluster-ip", run: clusterIP},
+	{name: "pool-empty", run: poolEmpty},
+	{name: "waiter", run: waiter},
+	{name: "proxy-cut-off", run: proxyCutOff, plot: proxyCutOffPlot},
+	{name: "class-unknown", run: classUnknown},
+	{name: "port-refused", run: portRefused},
 }
 
 // Steps returns the names of the story's steps, in order.
@@ -70,8 +75,18 @@ type story struct {
 	web []netip.Addr
 	// inKernel says that the data plane rewrites packets: it binds no port, and tries no member twice.
 	inKernel bool
+	// away is how long the hub is.
+	away time.Duration
 	// judged counts requests.
 	judged int
+	// say prints a line, began is when the present step did.
+	say   func(format string, args ...any)
+	began time.Time
+}
+
+// note tells the person what happens within a step, and when.
+func (s *story) note(format string, args ...any) {
+	s.say("   %21.1fs  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // Check runs the story without a person, prints a line a step, and returns an
@@ -94,14 +109,17 @@ func Check(ctx context.Context, o Options) error {
 		return fmt.Errorf("%w\nlogs are in %s", err, f.Dir)
 	}
 	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.Dir)
-	s := &story{Fleet: f, inKernel: o.Dataplane == "nftables"}
+	s := &story{Fleet: f, inKernel: o.Dataplane == "nftables", away: cmp.Or(o.Away, time.Minute), say: say}
 	for i, step := range selected {
-		began := time.Now()
+		if step.plot != nil {
+			say("%2d %-16s …    %s", i+1, step.name, strings.Join(step.plot(s), "\n"+strings.Repeat(" ", 25)))
+		}
+		s.began = time.Now()
 		measured, err := step.run(ctx, s)
 		if err == nil {
 			err = context.Cause(ctx)
 		}
-		took := time.Since(began).Round(100 * time.Millisecond)
+		took := time.Since(s.began).Round(100 * time.Millisecond)
 		if err != nil {
 			say("%2d %-16s FAIL %6s  %s", i+1, step.name, took, err)
 			dumping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -148,52 +166,61 @@ func selectSteps(only string, inNamespaces bool) ([]step, error) {
 	return nil, fmt.Errorf("no step is called %q; there are %s", only, strings.Join(Steps(), ", "))
 }
 
-// services are what a window measures: each tenant's Service web.
-func (s *story) services() []traffic.Service {
+// holdAll has a window hold connections to each tenant's Service.
+var holdAll = [tenants]int{held, held}
+
+// services are what a window measures: each tenant's Service web, with that many connections held open to it.
+func (s *story) services(held [tenants]int) []traffic.Service {
 	services := []traffic.Service{}
 	for i, t := range s.Tenants {
 		ways := []traffic.Way{}
 		for _, p := range s.Proxies {
 			ways = append(ways, p.Way(s.web[i], webPort))
 		}
-		services = append(services, traffic.Service{Name: t.Name(), Ways: ways, Rate: rate, Held: held, Allow: t.Pods.Allow("web")})
+		services = append(services, traffic.Service{Name: t.Name(), Ways: ways, Rate: rate, Held: held[i], Allow: t.Pods.Allow("web")})
 	}
 	return services
 }
 
-// measure is a window that is yet to be judged, and when it began.
-func (s *story) measure(ctx context.Context, event func(context.Context) error) ([]traffic.Report, time.Time, error) {
+// measure is a window that is yet to be judged.
+func (s *story) measure(ctx context.Context, held [tenants]int, event func(context.Context) error) ([]traffic.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g := traffic.NewGenerator()
 	defer g.Stop()
-	for _, service := range s.services() {
+	for _, service := range s.services(held) {
 		g.Add(ctx, service)
 	}
-	called := time.Time{}
-	reports, err := g.Around(ctx, func(ctx context.Context) error {
-		called = time.Now()
-		return event(ctx)
-	})
+	reports, err := g.Around(ctx, event)
 	for _, r := range reports {
 		s.judged += r.Sent
 	}
-	return reports, called.Add(-traffic.Before), err
+	return reports, err
 }
 
 // window measures an event during which nothing may fail, from 2 s before it to 5 s
 // after it returned, and says what was measured.
 func (s *story) window(ctx context.Context, event func(context.Context) error) ([]traffic.Report, string, error) {
-	reports, _, err := s.measure(ctx, event)
-	lines := []string{}
+	return s.windowHolding(ctx, holdAll, event)
+}
+
+// windowHolding is window with that many connections held open to each tenant's Service.
+func (s *story) windowHolding(ctx context.Context, held [tenants]int, event func(context.Context) error) ([]traffic.Report, string, error) {
+	reports, err := s.measure(ctx, held, event)
 	errs := []error{err}
 	for _, r := range reports {
-		lines = append(lines, r.String())
-		if why := r.Verdict(); why != "" {
-			errs = append(errs, errors.New(why))
-		}
+		errs = append(errs, verdict(r.Verdict()))
 	}
-	return reports, strings.Join(lines, "; "), errors.Join(errs...)
+	return reports, counts(reports), errors.Join(errs...)
+}
+
+// counts says what reports measured.
+func counts(reports []traffic.Report) string {
+	lines := []string{}
+	for _, r := range reports {
+		lines = append(lines, r.String())
+	}
+	return strings.Join(lines, "; ")
 }
 
 // unprivilegedFrom80 tells whether this host lets anybody bind port 80.
