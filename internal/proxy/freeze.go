@@ -14,10 +14,12 @@ import (
 // At the start it is the whole hub, until each resource was listed and confirmed. When the hub has changed, what is shown
 // freezes. Then
 //
-//   - the ledger thaws once it grants every address that is shown to the LoadBalancer that is shown for it: Addresses,
-//     classes and Tenants follow the hub again, and so do namespaces of no Tenant;
-//   - a Tenant's namespace thaws once its agent has written everything again, in an epoch above the one that was
-//     adopted before the freeze, or when the ledger grants it nothing any more.
+//   - classes and Tenants follow the hub as soon as that was listed, and an Address as soon as the hub grants it to the
+//     LoadBalancers that are shown for it;
+//   - a Tenant's namespace thaws once all its Addresses do, and its agent has written everything again, in an epoch above the
+//     one that was adopted before the freeze, or when the ledger grants it nothing any more. One of no Tenant thaws with its
+//     Addresses, and one that is new with the ledger;
+//   - the ledger has thawed once all Addresses have. Before, nothing is proven of anything.
 type catchUp struct {
 	// begun: something was delivered, in era.
 	begun bool
@@ -27,9 +29,10 @@ type catchUp struct {
 	heard  objects
 	// frozen is how the hub has changed; nil: it is the one that is shown.
 	frozen *HubChange
-	// ledger: it has thawed; but for the namespaces in still.
-	ledger bool
-	still  map[string]bool
+	// still are the namespaces that have not thawed, thawed those that have; nil before the hub was listed. ledger: it has thawed.
+	still, thawed map[string]bool
+	ledger        bool
+	disputed
 	// state is what is said of it, made anew when it changes.
 	state *Frozen
 }
@@ -122,131 +125,19 @@ func (p *picture) differences(in func(Resource, Key) bool) []Change {
 	return out
 }
 
-// thaws says that an object follows the hub again.
-func (p *picture) thaws(r Resource, k Key) bool {
-	return p.ledger && (r != LoadBalancers && r != TargetGroups || !p.still[k.Namespace])
-}
-
-// thaw shows what may be, of what was heard; changes were heard last.
-func (p *picture) thaw(changes []Change) (out []Change) {
-	if !p.ledger {
-		if p.frozen.Stale {
-			out = p.follow(p.others())
-		}
-		if serves := p.against(); len(serves) > 0 {
-			p.describe(true)
-			return out
-		}
-		p.ledger, p.still = true, map[string]bool{}
-		for _, r := range []Resource{LoadBalancers, TargetGroups} {
-			for k := range p.shown[r] {
-				p.still[k.Namespace] = true
-			}
-		}
-		out = append(out, p.follow(p.differences(p.thaws))...)
-	} else {
-		var may []Change
-		for _, c := range changes {
-			if p.thaws(c.Resource, c.Key) {
-				may = append(may, c)
-			}
-		}
-		out = p.follow(may)
-	}
-	thawed, heard, shown := map[string]bool{}, p.heard.tenants(), p.shown.tenants()
-	for ns := range p.still {
-		if p.mayThaw(ns, heard[ns], shown[ns]) {
-			thawed[ns] = true
-		}
-	}
-	for ns := range thawed {
-		delete(p.still, ns)
-	}
-	if len(p.still) == 0 {
-		return append(out, p.caughtUp()...)
-	}
-	if len(thawed) > 0 {
-		out = append(out, p.follow(p.differences(func(r Resource, k Key) bool {
-			return (r == LoadBalancers || r == TargetGroups) && thawed[k.Namespace]
-		}))...)
-	}
-	p.describe(true)
-	return out
-}
-
-// mayThaw says that a namespace of a Tenant, as it was heard and is shown, may follow the hub again. The ledger does already.
-func (p *picture) mayThaw(namespace string, heard, shown *v1alpha1.Tenant) bool {
-	switch {
-	case p.grantedIn[namespace] == 0: // Nothing of it is served.
-		return true
-	case heard != nil:
-		return heard.Status.AgentEpoch > p.epoch
-	}
-	return shown == nil // It is the hub operator's.
-}
-
-// others are the Addresses that the ledger that was heard grants to somebody else than the one that is shown.
-func (p *picture) others() (out []Change) {
-	for k, o := range p.shown[Addresses] {
-		a, _ := p.heard[Addresses][k].(*v1alpha1.Address)
-		if a == nil || o == Object(a) {
-			continue
-		}
-		shown := grants(o, p.pool)
-		if slices.ContainsFunc(grants(a, a.Spec.ProxyPool), func(g v1alpha1.Holder) bool {
-			return a.Spec.ProxyPool != p.pool || !slices.ContainsFunc(shown, func(h v1alpha1.Holder) bool { return g.Namespace == h.Namespace && g.Name == h.Name })
-		}) {
-			out = append(out, Change{Addresses, k, a})
-		}
-	}
-	return out
-}
-
-// against is what is shown as served, and not granted by the ledger that was heard.
-func (p *picture) against() map[string][]v1alpha1.ServedAddress {
-	out := map[string][]v1alpha1.ServedAddress{}
-	for k, o := range p.shown[Addresses] {
-		for _, h := range grants(o, p.pool) {
-			if p.shown[LoadBalancers][Key{h.Namespace, h.Name}] == nil {
-				continue
-			}
-			granted := slices.ContainsFunc(grants(p.heard[Addresses][k], p.pool), func(g v1alpha1.Holder) bool {
-				return g.Namespace == h.Namespace && g.Name == h.Name && covers(g.Ports, h.Ports)
-			})
-			if !granted {
-				out[h.Namespace] = append(out[h.Namespace], v1alpha1.ServedAddress{Address: k.Name, LoadBalancer: h.Name, Ports: h.Ports})
-			}
-		}
-	}
-	for _, s := range out {
-		slices.SortFunc(s, compareServed)
-	}
-	return out
-}
-
-func compareServed(a, b v1alpha1.ServedAddress) int {
-	if c := strings.Compare(a.Address, b.Address); c != 0 {
-		return c
-	}
-	return strings.Compare(a.LoadBalancer, b.LoadBalancer)
-}
-
-func sameServed(a, b v1alpha1.ServedAddress) bool {
-	return compareServed(a, b) == 0 && slices.Equal(a.Ports, b.Ports)
-}
-
-// describe makes state anew if it would say something else.
-func (p *picture) describe(listed bool) {
+// describe makes state anew if it would say something else. anew: serves is another.
+func (p *picture) describe(anew bool) {
 	if p.frozen == nil {
 		p.state = nil
 		return
 	}
-	next := &Frozen{HubChange: *p.frozen, Listed: listed, Ledger: p.ledger, Namespaces: slices.Sorted(maps.Keys(p.still))}
-	if listed && !p.ledger {
-		next.Serves = p.against()
+	next := &Frozen{HubChange: *p.frozen, Listed: p.still != nil, Ledger: p.ledger}
+	if p.ledger {
+		next.Namespaces = slices.Sorted(maps.Keys(p.still))
+	} else {
+		next.Serves = p.serves
 	}
-	if old := p.state; old == nil || old.Listed != next.Listed || old.Ledger != next.Ledger || !slices.Equal(old.Namespaces, next.Namespaces) ||
-		!maps.EqualFunc(old.Serves, next.Serves, func(a, b []v1alpha1.ServedAddress) bool { return slices.EqualFunc(a, b, sameServed) }) {
+	if old := p.state; old == nil || anew || old.Listed != next.Listed || old.Ledger != next.Ledger || !slices.Equal(old.Namespaces, next.Namespaces) {
 		p.state = next
 	}
 }

@@ -830,3 +830,56 @@ func TestAReadIsEarlierThanTheWatch(t *testing.T) {
 		t.Errorf("sure %v, frozen %v after it", in.Sure(), in.Frozen())
 	}
 }
+
+// A Tenant whose part is in the ledger follows its agent, though another's part can't be entered: no pool has its address, say.
+func TestATenantThawsThoughAnotherCannot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, "", f)
+		defer w.stop()
+		w.list(f.web, f.webNodes, f.class_, f.shop)
+		w.set(tenant("lab", 1, 1))
+		w.set(tenant("shop", 1, 1))
+		moved := f.webNodes.DeepCopyObject().(*v1alpha1.TargetGroup)
+		moved.Generation, moved.Spec.Targets[0].Addresses = 2, []string{"10.0.0.2"}
+		w.set(moved)
+		settle(time.Second)
+		w.members("10.0.0.1")
+		w.set(f.webAt)
+		settle(time.Second)
+		w.members("10.0.0.2")
+		w.serves(ours...)
+		w.isFrozen(v1alpha1.ReasonHubRestored)
+		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
+		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
+		moved = moved.DeepCopy()
+		moved.Generation, moved.Spec.Targets[0].Addresses = 3, []string{"10.0.0.3"}
+		w.set(moved)
+		settle(time.Second)
+		w.members("10.0.0.3")
+
+		// What is entered may be taken out again by another's word. Then it is told again, and served on.
+		w.set(phased(f.webAt, v1alpha1.AddressReleasing))
+		w.delete(f.web)
+		settle(time.Second)
+		w.wantAgainst("shop", "192.0.2.1 web TCP/80")
+		w.serves(ours...)
+		w.set(f.webAt)
+		w.set(f.web)
+		// A namespace of which nothing is served waits for the ledger.
+		fresh, freshAt := loadBalancer("fresh", "web", "192.0.2.4")
+		w.set(fresh)
+		w.set(freshAt)
+		w.set(f.ownAt)
+		w.set(f.own)
+		settle(time.Second)
+		w.wantAgainst("shop")
+		w.wantAgainst("ops")
+		w.serves(ours...)
+		w.set(f.apiAt)
+		w.set(f.api)
+		settle(time.Second)
+		w.isThawed(1)
+		w.serves(append(ours[:3:3], "192.0.2.4:80/TCP")...)
+	})
+}
