@@ -21,7 +21,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRootCommand().ExecuteContext(ctx); err != nil {
+	root := newRootCommand()
+	root.SetArgs(arguments(os.Args))
+	if err := root.ExecuteContext(ctx); err != nil {
 		code := exit{code: 1, err: err}
 		errors.As(err, &code)
 		if code.err != nil {
@@ -29,6 +31,15 @@ func main() {
 		}
 		os.Exit(code.code)
 	}
+}
+
+// arguments of the command line. Linked as kubectl_complete-fairlead, the program answers what kubectl asks it when
+// somebody presses Tab after kubectl fairlead.
+func arguments(argv []string) []string {
+	if filepath.Base(argv[0]) == "kubectl_complete-fairlead" {
+		return append([]string{cobra.ShellCompRequestCmd}, argv[1:]...)
+	}
+	return argv[1:]
 }
 
 func newRootCommand() *cobra.Command {
@@ -54,6 +65,6 @@ func newRootCommand() *cobra.Command {
 		return app.ServeDebug(debug)
 	}
 	root.PersistentFlags().StringVar(&log.Level, "log-level", "info", "what processes log: debug, info, warn or error")
-	root.AddCommand(newAgentCommand(log), newDemoCommand(), newExplainCommand(), newManagerCommand(log), newProxyCommand(log), newStatusCommand())
+	root.AddCommand(newAgentCommand(log), newCheckCommand(), newDemoCommand(), newDrainCommand(), newExplainCommand(), newManagerCommand(log), newProxyCommand(log), newStatusCommand())
 	return root
 }

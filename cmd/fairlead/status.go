@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/app"
@@ -16,17 +17,29 @@ import (
 type hubFlags struct {
 	kubeconfig, context, output string
 	timeout                     time.Duration
+	// outputs are the forms that --output may name.
+	outputs []string
 }
 
-func (h *hubFlags) add(c *cobra.Command, outputs string) {
+func (h *hubFlags) add(c *cobra.Command, outputs ...string) {
+	h.outputs = outputs
 	f := c.Flags()
 	f.StringVar(&h.kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&h.context, "context", "", "context of that kubeconfig")
-	f.StringVarP(&h.output, "output", "o", "", "how to print: "+outputs+" (default: text)")
+	f.StringVarP(&h.output, "output", "o", "", "how to print: "+strings.Join(outputs, " or ")+" (default: text)")
 	f.DurationVar(&h.timeout, "timeout", 30*time.Second, "how long to wait for answers")
+	if err := c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // no such flag
+	}
 }
 
 func (h *hubFlags) hub() (*cli.Hub, error) {
+	if h.output != "" && !slices.Contains(h.outputs, h.output) {
+		return nil, fmt.Errorf("--output %q: must be one of %s", h.output, strings.Join(h.outputs, ", "))
+	}
+	if h.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout %s: must be more than 0s", h.timeout)
+	}
 	cfg, err := app.LoadConfig(h.kubeconfig, h.context, "cli")
 	if err != nil {
 		return nil, err
@@ -75,9 +88,8 @@ A proxy counts as live if it renewed its Lease within 30 s, by its own clock and
 			return o.watchStatus(cmd.Context(), hub, cmd.OutOrStdout(), watch)
 		},
 	}
-	o.add(c, "json, yaml or wide")
+	o.add(c, "json", "yaml", "wide")
 	c.Flags().DurationVar(&watch, "watch", 0, "print it again each time this has passed, until interrupted; 0: once")
-	registerOutputs(c, "json", "yaml", "wide")
 	return asks(c)
 }
 
@@ -109,9 +121,6 @@ func (h *hubFlags) watchStatus(ctx context.Context, hub *cli.Hub, out io.Writer,
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, cli.ErrOutput) {
-			return exit{2, err}
-		}
 		if err != nil {
 			// The hub may be back at the next tick.
 			fmt.Fprintf(out, "can't ask the hub: %v\n", err)
@@ -122,11 +131,5 @@ func (h *hubFlags) watchStatus(ctx context.Context, hub *cli.Hub, out io.Writer,
 		case <-tick.C:
 			fmt.Fprintln(out, "\n---")
 		}
-	}
-}
-
-func registerOutputs(c *cobra.Command, outputs ...string) {
-	if err := c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // no such flag
 	}
 }

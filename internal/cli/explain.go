@@ -18,7 +18,7 @@ import (
 // ExplainService says why a tenant's Service is served, or isn't. namespace is
 // its Tenant's in the hub.
 func ExplainService(o *Objects, namespace string, key types.NamespacedName) Explanation {
-	e := Explanation{Subject: "Service " + key.String(), Now: o.Now}
+	e := Explanation{Kind: kindService, Subject: "Service " + key.String(), Now: o.Now}
 	if t := o.tenantOf(namespace); t != nil {
 		e.Subject += " of Tenant " + t.Name
 	}
@@ -40,7 +40,7 @@ func ExplainService(o *Objects, namespace string, key types.NamespacedName) Expl
 
 // ExplainLoadBalancer says the same of a LoadBalancer, whoever made it.
 func ExplainLoadBalancer(o *Objects, key types.NamespacedName) Explanation {
-	e := Explanation{Subject: "LoadBalancer " + key.String(), Now: o.Now}
+	e := Explanation{Kind: kindLoadBalancer, Subject: "LoadBalancer " + key.String(), Now: o.Now}
 	e.Rungs = append(e.Rungs, tenantRung(o, key.Namespace))
 	i := slices.IndexFunc(o.LoadBalancers, func(l *clusterv1.LoadBalancer) bool { return l.Namespace == key.Namespace && l.Name == key.Name })
 	if i < 0 {

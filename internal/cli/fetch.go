@@ -11,10 +11,10 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"fairlead.dev/fairlead/internal/agent/service"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -24,6 +24,7 @@ import (
 // Hub reads the hub's objects. It may be used by one goroutine at a time.
 type Hub struct {
 	client client.Client
+	config *rest.Config
 	clock  *clock
 }
 
@@ -32,6 +33,7 @@ func NewHub(cfg *rest.Config, scheme *runtime.Scheme) (*Hub, error) {
 	h := &Hub{clock: &clock{}}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &dated{rt, h.clock} })
+	h.config = cfg
 	var err error
 	if h.client, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("making a client of the hub: %w", err)
@@ -127,6 +129,13 @@ func (h *Hub) Everything(ctx context.Context) (*Objects, error) {
 	if err := h.namespaced(ctx, o); err != nil {
 		return nil, err
 	}
+	kube := &corev1.Namespace{}
+	switch err := h.client.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, kube); {
+	case err == nil:
+		o.HubUID = string(kube.UID)
+	case !apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("reading the hub's namespace %s: %w", metav1.NamespaceSystem, err)
+	}
 	o.Now = h.clock.now()
 	return o, nil
 }
@@ -187,47 +196,4 @@ func (h *Hub) TenantNamespace(ctx context.Context, name string) (string, error) 
 	default:
 		return "", fmt.Errorf("reading Tenant %s: %w", name, err)
 	}
-}
-
-// ReadService adds a tenant's Service to o, if it is there.
-func ReadService(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, key types.NamespacedName, o *Objects) error {
-	tenant, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("making a client of the tenant cluster: %w", err)
-	}
-	s := &corev1.Service{}
-	o.Services = []*corev1.Service{}
-	switch err := tenant.Get(ctx, key, s); {
-	case err == nil:
-		o.Services = append(o.Services, s)
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading Service %s of the tenant cluster: %w", key, err)
-	}
-	return nil
-}
-
-// Names lists candidates for completion: tenants, services or loadbalancers.
-func (h *Hub) Names(ctx context.Context, what, namespace string) ([]string, error) {
-	o := &Objects{}
-	if what == "tenants" {
-		tenants, err := list(ctx, h, o, "tenants", &v1alpha1.TenantList{}, func(l *v1alpha1.TenantList) []v1alpha1.Tenant { return l.Items })
-		var out []string
-		for _, t := range tenants {
-			out = append(out, t.Name)
-		}
-		return out, err
-	}
-	if err := h.namespaced(ctx, o, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, l := range o.LoadBalancers {
-		if what == "loadbalancers" {
-			out = append(out, l.Name)
-		} else if key, ok := service.Origin(l); ok {
-			out = append(out, key.String())
-		}
-	}
-	slices.Sort(out)
-	return out, nil
 }

@@ -146,6 +146,8 @@ func (s *story) objects(t *testing.T) *Objects {
 			add(t, u, &o.Leases, &coordinationv1.Lease{})
 		case "Service":
 			add(t, u, &o.Services, &corev1.Service{})
+		case "Node":
+			add(t, u, &o.Nodes, &corev1.Node{})
 		default:
 			t.Fatalf("unknown kind %s", u.GetKind())
 		}
@@ -193,17 +195,31 @@ func stories(t *testing.T, dir string, run func(*testing.T, *story)) {
 	}
 }
 
-// Each story asks "service NAMESPACE NAME" of namespace prod-eu, or "loadbalancer NAMESPACE NAME".
+// Each story asks "service NAMESPACE NAME" or "node NAME" of namespace prod-eu, "loadbalancer NAMESPACE NAME",
+// "address ADDRESS" or "proxy NAME".
 func TestExplain(t *testing.T) {
 	stories(t, "explain", func(t *testing.T, s *story) {
 		o := s.objects(t)
 		ask := strings.Fields(s.sections["ask"])
-		key := types.NamespacedName{Namespace: ask[1], Name: ask[2]}
+		last := ask[len(ask)-1]
 		var e Explanation
-		if ask[0] == "service" {
-			e = ExplainService(o, "prod-eu", key)
-		} else {
-			e = ExplainLoadBalancer(o, key)
+		switch ask[0] {
+		case "service":
+			e = ExplainService(o, "prod-eu", types.NamespacedName{Namespace: ask[1], Name: last})
+		case "loadbalancer":
+			e = ExplainLoadBalancer(o, types.NamespacedName{Namespace: ask[1], Name: last})
+		case "node":
+			e = ExplainNode(o, "prod-eu", last)
+		case "address":
+			a, err := ParseAddress(last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = ExplainAddress(o, a)
+		case "proxy":
+			e = ExplainProxy(o, last)
+		default:
+			t.Fatalf("unknown kind %s", ask[0])
 		}
 		var b bytes.Buffer
 		if err := e.WriteText(&b); err != nil {
@@ -211,6 +227,54 @@ func TestExplain(t *testing.T) {
 		}
 		s.check(t, b.String())
 		checkExplanation(t, e)
+	})
+}
+
+// Each story asks what a drain of "node NAME" or "target GROUP [NAME]" of namespace prod-eu would do, or how far it is.
+func TestDrain(t *testing.T) {
+	stories(t, "drain", func(t *testing.T, s *story) {
+		o := s.objects(t)
+		ask := strings.Fields(s.sections["ask"])
+		targets := Targets{Namespace: "prod-eu", Node: ask[1]}
+		if ask[0] == "target" {
+			targets = Targets{Namespace: "prod-eu", Group: ask[1], Target: strings.Join(ask[2:], " ")}
+		}
+		var b bytes.Buffer
+		d, err := PlanDrain(o, targets)
+		if err != nil {
+			fmt.Fprintln(&b, err)
+		} else {
+			if len(s.sections["judge"]) > 0 {
+				d.Judge(o, targets)
+			} else {
+				d.Refuse()
+			}
+			if err := d.WriteText(&b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.check(t, b.String())
+	})
+}
+
+// Each story diagnoses the hub. Section facts has what objects don't say.
+func TestCheck(t *testing.T) {
+	stories(t, "check", func(t *testing.T, s *story) {
+		f := &Facts{Objects: s.objects(t), Version: "v1", Server: Server{Version: "v1.37.0", Major: 1, Minor: 37}}
+		if err := yaml.UnmarshalStrict([]byte(s.sections["facts"]), f); err != nil {
+			t.Fatal(err)
+		}
+		r := Diagnose(f)
+		var b bytes.Buffer
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		s.check(t, b.String())
+		for _, c := range r.Checks {
+			if c.State.bad() && c.Fix == "" {
+				t.Errorf("%s %s is %s, and nobody says what to do", c.Area, c.Object, c.State)
+			}
+		}
 	})
 }
 

@@ -258,10 +258,9 @@ func memberSince(o *Objects, namespace string, m *lb.Member) *metav1.Time {
 
 // memberEvidence lists what is amiss first, and few of those with which nothing is.
 func memberEvidence(ms []judgedMember) []Evidence {
-	rank := map[State]int{Broken: 0, Waiting: 1, OK: 2}
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b judgedMember) int {
-		return cmp.Or(cmp.Compare(rank[a.state], rank[b.state]), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(rank(a.state), rank(b.state)), cmp.Compare(a.name, b.name))
 	})
 	var out []Evidence
 	plain := 0

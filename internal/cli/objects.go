@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Objects are what Explain and Summarize look at: those of the hub that were
-// read, and where asked for, a tenant's Service.
+// Objects are what explanations and overviews look at: those of the hub that were
+// read, and where asked for, a tenant's Service or Node.
 type Objects struct {
 	// Now is the hub's time.
 	Now           time.Time
@@ -29,11 +29,18 @@ type Objects struct {
 	Leases        []*coordinationv1.Lease
 	// Services of a tenant cluster; nil: nobody looked.
 	Services []*corev1.Service
+	// Nodes of a tenant cluster, likewise.
+	Nodes []*corev1.Node
+	// HubUID is the UID of the hub's namespace kube-system; empty: it was not read.
+	HubUID string
 	// Hidden are the resources that the reader may not read, such as proxies.
 	Hidden []string
 }
 
 func (o *Objects) hidden(resource string) bool { return slices.Contains(o.Hidden, resource) }
+
+// MayNot says whether the reader may not read one of these resources.
+func (o *Objects) MayNot(resources ...string) bool { return slices.ContainsFunc(resources, o.hidden) }
 
 // tenantOf is the Tenant that a namespace of the hub belongs to; nil: the hub operator's.
 func (o *Objects) tenantOf(namespace string) *v1alpha1.Tenant {

@@ -12,78 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Overview is the hub at a glance.
-type Overview struct {
-	// Healthy: nothing among Problems is Broken or Waiting.
-	Healthy bool `json:"healthy"`
-	// Problems, the worst first.
-	Problems []Problem    `json:"problems"`
-	Tenants  []TenantLine `json:"tenants"`
-	Totals   Totals       `json:"loadBalancers"`
-	// Lines of the LoadBalancers, for the wide form.
-	Lines   []LoadBalancerLine `json:"-"`
-	Pools   []PoolLine         `json:"pools"`
-	Proxies []ProxyLine        `json:"proxies"`
-	// Hidden are the resources that the reader may not read.
-	Hidden []string `json:"hidden,omitempty"`
-}
-
-// Problem is what somebody should see to.
-type Problem struct {
-	State   State        `json:"state"`
-	Object  string       `json:"object"`
-	Reason  string       `json:"reason,omitempty"`
-	Message string       `json:"message"`
-	Since   *metav1.Time `json:"since,omitempty"`
-}
-
-// Totals counts LoadBalancers by state.
-type Totals struct {
-	Total    int `json:"total"`
-	Ready    int `json:"ready"`
-	Degraded int `json:"degraded"` // among Ready
-	Waiting  int `json:"waiting"`
-	NotReady int `json:"notReady"`
-	Deleting int `json:"deleting"`
-}
-
-// TenantLine is one Tenant.
-type TenantLine struct {
-	Name          string `json:"name"`
-	Namespace     string `json:"namespace"`
-	Ready         string `json:"ready"`
-	Agent         string `json:"agent"`
-	LoadBalancers int    `json:"loadBalancers"`
-	Addresses     int    `json:"addresses"`
-	Members       string `json:"members"`
-}
-
-// LoadBalancerLine is one LoadBalancer, for -o wide.
-type LoadBalancerLine struct {
-	Namespace, Name, Origin string
-	State                   State
-	Address, Class, Reason  string
-}
-
-// PoolLine is one AddressPool.
-type PoolLine struct {
-	Name      string `json:"name"`
-	Free      int64  `json:"free"`
-	Granted   int64  `json:"granted"`
-	Releasing int64  `json:"releasing"`
-}
-
-// ProxyLine is one Proxy.
-type ProxyLine struct {
-	Name      string `json:"name"`
-	Pool      string `json:"pool"`
-	State     State  `json:"state"`
-	Text      string `json:"text"`
-	Dataplane string `json:"dataplane"`
-	Frontends int32  `json:"frontends"`
-	Through   string `json:"through"`
-}
-
 // Summarize turns the hub's objects into an overview.
 func Summarize(o *Objects) Overview {
 	v := Overview{Hidden: slices.Clone(o.Hidden)}
@@ -97,8 +25,7 @@ func Summarize(o *Objects) Overview {
 	v.tenants(o)
 	v.targetGroups(o)
 	v.addresses(o)
-	rank := map[State]int{Broken: 0, Waiting: 1, Warning: 2}
-	slices.SortStableFunc(v.Problems, func(a, b Problem) int { return cmp.Compare(rank[a.State], rank[b.State]) })
+	slices.SortStableFunc(v.Problems, func(a, b Problem) int { return cmp.Compare(rank(a.State), rank(b.State)) })
 	v.Healthy = len(v.Problems) == 0 || !v.Problems[0].State.bad()
 	return v
 }

@@ -184,11 +184,7 @@ func proxyEvidence(o *Objects, l *clusterv1.LoadBalancer, v *proof.Proxy, believ
 	if report := v.Reports[l.Namespace]; report != nil {
 		for _, f := range report.Refused {
 			if f.LoadBalancer == l.Name {
-				port := "all ports"
-				if f.Port != 0 {
-					port = fmt.Sprintf("%s/%d", cmp.Or(f.Protocol, clusterv1.ProtocolTCP), f.Port)
-				}
-				return Evidence{State: Broken, Text: fmt.Sprintf("%s: refuses %s: %s: %s", v.Name, port, f.Problem.Reason, f.Problem.Message)}
+				return Evidence{State: Broken, Text: fmt.Sprintf("%s: refuses %s: %s: %s", v.Name, portName(&f), f.Problem.Reason, f.Problem.Message)}
 			}
 		}
 	}

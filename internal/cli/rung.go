@@ -1,26 +1,6 @@
 package cli
 
-import (
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// State of a rung.
-type State string
-
-const (
-	// OK: nothing to do.
-	OK State = "ok"
-	// Warning: it serves, and something deserves a look.
-	Warning State = "warning"
-	// Waiting: it is on its way; somebody else's move.
-	Waiting State = "waiting"
-	// Broken: it doesn't serve until somebody mends it.
-	Broken State = "broken"
-	// Skipped: not looked at, or not reached.
-	Skipped State = "skipped"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Sign is one character for people.
 func (s State) Sign() string {
@@ -30,36 +10,17 @@ func (s State) Sign() string {
 // bad: it doesn't serve now.
 func (s State) bad() bool { return s == Broken || s == Waiting }
 
-// Rung is one step between a Service and its members.
-type Rung struct {
-	Name   string `json:"name"`
-	State  State  `json:"state"`
-	Reason string `json:"reason,omitempty"`
-	// Message says what is so; of a broken rung, why.
-	Message string `json:"message,omitempty"`
-	// Evidence is what it was told by: which proxy, which check, which error.
-	Evidence []Evidence `json:"evidence,omitempty"`
-	// Since the state is so, where that is known.
-	Since *metav1.Time `json:"since,omitempty"`
-	// Fix is what to do; only on the first rung that doesn't serve.
-	Fix string `json:"fix,omitempty"`
+// rank orders states, the worst first.
+func rank(s State) int {
+	return map[State]int{Broken: 0, Waiting: 1, Warning: 2, OK: 3, Skipped: 4}[s]
 }
 
-// Evidence is one finding below a rung.
-type Evidence struct {
-	State State        `json:"state"`
-	Text  string       `json:"text"`
-	Since *metav1.Time `json:"since,omitempty"`
-}
-
-// Explanation is why a Service or LoadBalancer is served, or isn't.
-type Explanation struct {
-	Subject string `json:"subject"`
-	// Served: every rung that was looked at holds.
-	Served bool   `json:"served"`
-	Rungs  []Rung `json:"rungs"`
-	// Now is the hub's time when it was asked.
-	Now time.Time `json:"now"`
+// worse is the worse of two.
+func worse(a, b State) State {
+	if rank(b) < rank(a) {
+		return b
+	}
+	return a
 }
 
 // conclude finds the first rung that doesn't serve, and leaves out what lies behind it.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,7 +18,32 @@ func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Kinds that can be asked about.
+const (
+	kindService      = "Service"
+	kindLoadBalancer = "LoadBalancer"
+	kindNode         = "Node"
+	kindAddress      = "Address"
+	kindProxy        = "Proxy"
+)
+
+// verdict is the last line of an explanation.
+type verdict struct{ well, waiting, broken string }
+
+func verdictOf(kind string) verdict {
+	switch kind {
+	case kindNode:
+		return verdict{"It gets new connections", "It gets no new connection now", "It gets no new connection, or not all that it should"}
+	case kindProxy:
+		return verdict{"It serves what the hub says", "It doesn't serve what the hub says yet", "It doesn't serve what the hub says"}
+	}
+	return verdict{"Served", "Not served yet", "Not served as wanted"}
 }
 
 // WriteText prints an explanation for people, one rung a line.
@@ -44,14 +70,14 @@ func (e *Explanation) WriteText(w io.Writer) error {
 			p.line("  %-*s  → %s", width, "", r.Fix)
 		}
 	}
-	first := e.First()
-	switch {
+	words := verdictOf(e.Kind)
+	switch first := e.First(); {
 	case first == nil:
-		p.line("Served.")
+		p.line("%s.", words.well)
 	case first.State == Waiting:
-		p.line("Not served yet: waiting at %s.", first.Name)
+		p.line("%s: waiting at %s.", words.waiting, first.Name)
 	default:
-		p.line("Not served as wanted: broken at %s.", first.Name)
+		p.line("%s: broken at %s.", words.broken, first.Name)
 	}
 	return p.err
 }

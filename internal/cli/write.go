@@ -2,15 +2,11 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
 	"sigs.k8s.io/yaml"
 )
-
-// ErrOutput says that there is no such form of output.
-var ErrOutput = errors.New("no such output")
 
 // WriteAs prints v as json or yaml.
 func WriteAs(w io.Writer, form string, v any) error {
@@ -23,7 +19,7 @@ func WriteAs(w io.Writer, form string, v any) error {
 	case "yaml":
 		b, err = yaml.Marshal(v)
 	default:
-		return fmt.Errorf("%w: %q", ErrOutput, form)
+		return fmt.Errorf("output %q: must be json or yaml", form)
 	}
 	if err != nil {
 		return fmt.Errorf("printing as %s: %w", form, err)

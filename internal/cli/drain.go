@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/agent/service"
+)
+
+// States of a target in TargetGroup.status, which leaves out active ones.
+const (
+	stateActive    = "active"
+	stateWaiting   = "waiting"
+	stateUnhealthy = "unhealthy"
+	stateDraining  = "draining"
+	stateDrained   = "drained"
+)
+
+// Targets names what is to be drained, within one namespace of the hub.
+type Targets struct {
+	Namespace string
+	// Node is a Node of the Tenant's cluster; empty: Group and Target count.
+	Node string
+	// Group is a TargetGroup, and Target one of its targets; empty: all of them.
+	Group, Target string
+}
+
+func (t Targets) String() string {
+	switch {
+	case t.Node != "":
+		return "Node " + t.Node
+	case t.Target != "":
+		return fmt.Sprintf("target %s of TargetGroup %s/%s", t.Target, t.Namespace, t.Group)
+	}
+	return fmt.Sprintf("all targets of TargetGroup %s/%s", t.Namespace, t.Group)
+}
+
+// ErrTarget says that there is no such target, or not one that can be drained that way.
+var ErrTarget = errors.New("can't drain")
+
+// place is a target and where it stands.
+type place struct {
+	group *v1alpha1.TargetGroup
+	index int
+}
+
+// find returns the targets, or an error that names the object and says what to do.
+func (t Targets) find(o *Objects) ([]place, error) {
+	if t.Node != "" {
+		g, i := findTarget(o, t.Namespace, t.Node)
+		if g == nil || !mirrorsNodes(g) {
+			return nil, fmt.Errorf("%w Node %s: no TargetGroup of namespace %s mirrors it: look with fairlead explain node %s", ErrTarget, t.Node, t.Namespace, t.Node)
+		}
+		return []place{{g, i}}, nil
+	}
+	at := slices.IndexFunc(o.TargetGroups, func(g *v1alpha1.TargetGroup) bool { return g.Namespace == t.Namespace && g.Name == t.Group })
+	if at < 0 {
+		return nil, fmt.Errorf("%w %s: namespace %s has no TargetGroup %s: look for its name with kubectl get targetgroups -n %s", ErrTarget, t, t.Namespace, t.Group, t.Namespace)
+	}
+	g := o.TargetGroups[at]
+	if t.Target == "" {
+		out := make([]place, len(g.Spec.Targets))
+		for i := range g.Spec.Targets {
+			out[i] = place{g, i}
+		}
+		return out, nil
+	}
+	if mirrorsNodes(g) {
+		return nil, fmt.Errorf("%w %s: an agent writes that group from its cluster's Nodes, and would write it again: use fairlead drain node %s", ErrTarget, t, t.Target)
+	}
+	i := slices.IndexFunc(g.Spec.Targets, func(x v1alpha1.Target) bool { return x.Name == t.Target })
+	if i < 0 {
+		return nil, fmt.Errorf("%w %s: the group has no such target in spec.targets: it has %s", ErrTarget, t, some(targetNames(g)))
+	}
+	return []place{{g, i}}, nil
+}
+
+func targetNames(g *v1alpha1.TargetGroup) []string {
+	if len(g.Spec.Targets) == 0 {
+		return []string{"none"}
+	}
+	var out []string
+	for i := range g.Spec.Targets {
+		out = append(out, g.Spec.Targets[i].Name)
+	}
+	return out
+}
+
+// PlanDrain says what would move if the targets were drained.
+func PlanDrain(o *Objects, t Targets) (Drain, error) {
+	places, err := t.find(o)
+	if err != nil {
+		return Drain{}, err
+	}
+	d := Drain{Subject: t.String(), State: DrainPlanned, LoadBalancers: []DrainLine{}}
+	d.look(places)
+	leaving := map[string]bool{}
+	for _, p := range places {
+		leaving[p.group.Spec.Targets[p.index].UID] = true
+	}
+	seen := map[string]bool{}
+	for _, p := range places {
+		for _, l := range usersOf(o, p.group) {
+			if !seen[l.Name] {
+				seen[l.Name] = true
+				d.LoadBalancers = append(d.LoadBalancers, drainLine(o, l, leaving))
+			}
+		}
+	}
+	slices.SortFunc(d.LoadBalancers, func(a, b DrainLine) int { return strings.Compare(a.Name, b.Name) })
+	return d, nil
+}
+
+// look notes how the targets are now.
+func (d *Drain) look(places []place) {
+	d.Groups, d.Targets = []string{}, []DrainTarget{}
+	for _, p := range places {
+		if name := p.group.Namespace + "/" + p.group.Name; !slices.Contains(d.Groups, name) {
+			d.Groups = append(d.Groups, name)
+		}
+		t := &p.group.Spec.Targets[p.index]
+		x := DrainTarget{Name: t.Name, Address: t.ServedAddress(), State: stateActive}
+		if m := memberStatus(p.group, p.index); m != nil {
+			x.State, x.OpenConnections, x.Message, x.Since = m.State, m.OpenConnections, m.Message, m.Since
+		}
+		d.Targets = append(d.Targets, x)
+	}
+}
+
+// drainLine counts the members of l that get new connections, by what the manager says of them, and those that are left.
+func drainLine(o *Objects, l *clusterv1.LoadBalancer, leaving map[string]bool) DrainLine {
+	line := DrainLine{Namespace: l.Namespace, Name: l.Name}
+	if origin, ok := service.Origin(l); ok {
+		line.Origin = origin.String()
+	}
+	all, moves := 0, 0
+	for _, g := range o.TargetGroups {
+		if g.Namespace != l.Namespace || !selects(l, g) {
+			continue
+		}
+		for i := range g.Spec.Targets {
+			if !takesNew(o, g, i) {
+				continue
+			}
+			t := &g.Spec.Targets[i]
+			weight := 1
+			if t.Weight != nil {
+				weight = int(*t.Weight)
+			}
+			line.Before++
+			all += weight
+			if leaving[t.UID] {
+				moves += weight
+			} else {
+				line.After++
+			}
+		}
+	}
+	if all > 0 {
+		line.MovesPercent = (100*moves + all/2) / all
+	}
+	if s := snapshotOf(o, l); s != nil {
+		for _, p := range s.Pools {
+			line.OpenFor = p.DrainTimeout.String()
+			break // one LoadBalancer, one drain timeout
+		}
+	}
+	return line
+}
+
+// takesNew: target i gets new connections.
+func takesNew(o *Objects, g *v1alpha1.TargetGroup, i int) bool {
+	if g.Drains(i) {
+		return false
+	}
+	if m := memberStatus(g, i); m != nil && (m.State == stateUnhealthy || m.State == stateWaiting) {
+		return false
+	}
+	_, out := problemOfTarget(g, i, o.tenantOf(g.Namespace))
+	return !out || o.hidden("tenants")
+}
+
+// Refuse turns the plan down if it would leave a LoadBalancer that is served without any member.
+func (d *Drain) Refuse() bool {
+	var names []string
+	for _, l := range d.LoadBalancers {
+		if l.After > 0 || l.Before == 0 {
+			continue
+		}
+		if l.Origin != "" {
+			names = append(names, "Service "+l.Origin)
+		} else {
+			names = append(names, "LoadBalancer "+l.Namespace+"/"+l.Name)
+		}
+	}
+	if len(names) == 0 {
+		return false
+	}
+	d.State = DrainRefused
+	d.Message = fmt.Sprintf("no member would be left that gets new connections of %s", some(names))
+	d.Fix = "Add targets or mend those that are unhealthy first; or say --force, and clients are refused meanwhile."
+	return true
+}
+
+// Judge says how far the drain has come, from the hub as it is now. Targets that are no longer there have been let go.
+func (d *Drain) Judge(o *Objects, t Targets) {
+	places, err := t.find(o)
+	if err != nil {
+		d.State, d.Message, d.Targets = DrainDrained, "the hub has the target no more", []DrainTarget{}
+		return
+	}
+	d.look(places)
+	d.State, d.Message, d.Fix = DrainDrained, "", ""
+	var told []string
+	for _, p := range places {
+		g := p.group
+		name := g.Spec.Targets[p.index].Name
+		m := memberStatus(g, p.index)
+		switch {
+		case !g.Drains(p.index):
+			d.State = DrainDraining
+			told = append(told, fmt.Sprintf("%s: the agent has yet to write to the hub that it drains", name))
+			d.Fix = "See to the tenant's agent: fairlead explain node " + name
+		case m == nil || m.State != stateDraining && m.State != stateDrained:
+			d.State = DrainDraining
+			told = append(told, fmt.Sprintf("%s: the manager has yet to say how far it is", name))
+			d.Fix = "See to the manager: fairlead status"
+		case m.State == stateDraining:
+			d.State = DrainDraining
+			text := fmt.Sprintf("%s: %s", name, count(int(m.OpenConnections), "open connection"))
+			if m.Message != "" {
+				text += "; " + strings.TrimSuffix(m.Message, ".")
+			}
+			told = append(told, text)
+			d.Fix = "Wait, or end the connections at the clients; each proxy cuts them once their time is over. A proxy that is silent for good is fenced: fairlead explain proxy NAME"
+		}
+	}
+	if d.State == DrainDrained {
+		d.Message = "every proxy has let go"
+		return
+	}
+	d.Message = some(told)
+}
+
+// openFor is a drain timeout for people.
+func openFor(s string) string {
+	d, err := time.ParseDuration(s)
+	switch {
+	case s == "":
+		return "not visible"
+	case err == nil && d == 0:
+		return "no bound"
+	case err == nil:
+		return short(d)
+	}
+	return s
+}
