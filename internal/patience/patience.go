@@ -3,6 +3,7 @@ package patience
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -80,10 +81,11 @@ func informers(r *http.Request) bool {
 	return q.Has("watch") || q.Has("resourceVersion")
 }
 
-// unreachable tells that the request never came to a server.
+// unreachable tells that the request never came to a server, or that nobody stands behind what took the connection: a load
+// balancer in front of an API server that is away accepts, and closes.
 func unreachable(err error) bool {
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) &&
-		(utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err))
+		(utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || errors.Is(err, io.EOF))
 }
 
 // unready tells what a server answers that does not know its roles yet, or not all its kinds.

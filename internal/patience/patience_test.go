@@ -1,7 +1,9 @@
 package patience
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -66,6 +68,40 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 	res, err := get(t.Context(), t, address, "watch=true")
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("%v, %v", res, err)
+	}
+}
+
+func TestWatchWaitsForAServerBehindALoadBalancer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	closed := make(chan error, 1)
+	go func() { // the first three find nobody behind it
+		for range 3 {
+			c, err := l.Accept()
+			if err == nil {
+				// All of the request is read, else the close would be a reset.
+				_, err = http.ReadRequest(bufio.NewReader(c))
+				err = errors.Join(err, c.Close())
+			}
+			if err != nil {
+				closed <- err
+				return
+			}
+		}
+		s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		closed <- nil
+		_ = s.Serve(l) // until the test ends
+	}()
+	res, err := get(t.Context(), t, l.Addr().String(), "watch=true")
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", res, err)
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
 	}
 }
 
