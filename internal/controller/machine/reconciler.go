@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil // the fleet wakes us when that changes
 	}
 	again := reconcile.Result{RequeueAfter: lookAgain}
-	if restoring, err := r.restoring(ctx); err != nil || restoring {
+	if restoring, err := r.restoring(ctx, p.Spec.Pool); err != nil || restoring {
 		return again, err
 	}
 	gone, err := r.gone(ctx, types.NamespacedName{Namespace: p.Spec.MachineRef.Namespace, Name: p.Spec.MachineRef.Name})
@@ -123,13 +123,26 @@ func mayFence(name string, pool []*proof.Proxy) bool {
 	return silent && witness
 }
 
-// restoring says whether any AddressPool is being restored, as a person says: then Machines may be yet to come, too.
-func (r *Reconciler) restoring(ctx context.Context) (bool, error) {
-	list := &v1alpha1.AddressPoolList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+// restoring says whether an AddressPool of which a pool of proxies serves addresses is being restored, as a person says: then
+// Machines may be yet to come, too. Where no class names the pool of proxies, classes may be, and each AddressPool counts.
+func (r *Reconciler) restoring(ctx context.Context, proxyPool string) (bool, error) {
+	pools, classes := &v1alpha1.AddressPoolList{}, &v1alpha1.LoadBalancerClassList{}
+	if err := r.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing address pools: %w", err)
 	}
-	return slices.ContainsFunc(list.Items, func(p v1alpha1.AddressPool) bool { return p.Spec.Restoring }), nil
+	if err := r.Client.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing classes: %w", err)
+	}
+	known, serves := false, map[string]bool{}
+	for i := range classes.Items {
+		if s := &classes.Items[i].Spec; s.Proxy != nil && s.Proxy.Pool == proxyPool {
+			known = true
+			for _, pool := range s.AddressPools {
+				serves[pool] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(pools.Items, func(p v1alpha1.AddressPool) bool { return p.Spec.Restoring && (!known || serves[p.Name]) }), nil
 }
 
 // gone says whether a Machine doesn't exist, by the API server's own word. Where Machines can't be listed, nothing is known.

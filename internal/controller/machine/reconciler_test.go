@@ -53,15 +53,24 @@ func TestWhoMayBeFenced(t *testing.T) {
 	}
 }
 
+// classOf is one that a pool of proxies serves with the addresses of one pool.
+func classOf(proxies, addresses string) *v1alpha1.LoadBalancerClassSpec {
+	return &v1alpha1.LoadBalancerClassSpec{AddressPools: []string{addresses}, Proxy: &v1alpha1.ClassProxy{Pool: proxies}}
+}
+
 // A hub that was put together again has the Proxies, and no Machines yet.
 func TestAMachineThatIsMissingIsNotEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard, restoring, machine, fenced bool
+		class                             *v1alpha1.LoadBalancerClassSpec
 	}{
 		"gone":                       {heard: true, fenced: true},
 		"there":                      {heard: true, machine: true},
 		"without a Lease":            {},
 		"while a pool is restored":   {heard: true, restoring: true},
+		"while its pool is restored": {heard: true, restoring: true, class: classOf("edge", "public")},
+		"while another is restored":  {heard: true, restoring: true, class: classOf("edge", "private"), fenced: true},
+		"while others' is restored":  {heard: true, restoring: true, class: classOf("core", "public")},
 		"without a Lease, and there": {machine: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +84,9 @@ func TestAMachineThatIsMissingIsNotEnough(t *testing.T) {
 			ref := &v1alpha1.MachineReference{Namespace: "machines", Name: "m"}
 			dead := proxy("dead", ref)
 			objects := []client.Object{dead, &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "public"}, Spec: v1alpha1.AddressPoolSpec{Restoring: c.restoring}}}
+			if c.class != nil {
+				objects = append(objects, &v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: *c.class})
+			}
 			if c.machine {
 				m := &unstructured.Unstructured{}
 				m.SetGroupVersionKind(kind)
