@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead.dev/fairlead/internal/patience"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -33,7 +34,7 @@ type reach struct {
 }
 
 func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
-	c, err := discovery.NewDiscoveryClientForConfig(cfg)
+	c, err := discovery.NewDiscoveryClientForConfig(patience.Polite(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}

@@ -122,3 +122,32 @@ func TestAHubThatAnswersWithAnErrorIsThere(t *testing.T) {
 		t.Errorf("one with a certificate that nobody signed is waited for: %v", err)
 	}
 }
+
+// answering answers each request, as a RoundTripper.
+type answering func(*http.Request) *http.Response
+
+func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+func TestAHubThatSaysWhenToComeAgainIsNotAskedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Time
+		r, err := newReach(&rest.Config{Host: "http://hub", Transport: answering(func(q *http.Request) *http.Response {
+			asked = append(asked, time.Now())
+			res := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: q}
+			if len(asked) == 1 {
+				res.StatusCode = http.StatusTooManyRequests
+				res.Header.Set("Retry-After", "8") // longer than one look may take
+			}
+			return res
+		})}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited, err := r.await(t.Context()); !waited || err != nil {
+			t.Errorf("waited %v, %v", waited, err)
+		}
+		if len(asked) != 2 || asked[1].Sub(asked[0]) < 8*time.Second {
+			t.Errorf("asked at %v", asked)
+		}
+	})
+}
