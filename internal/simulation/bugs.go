@@ -73,6 +73,8 @@ const (
 	RenewedByList Bug = "a new manager takes a listed Lease for a renewed one"
 	// OldLeaderWrites: a manager writes though it doesn't know any more that it leads.
 	OldLeaderWrites Bug = "a manager writes that doesn't know that it leads"
+	// OldCaches: a manager goes on with its caches in a hub that has changed.
+	OldCaches Bug = "a manager goes on with its caches in a hub that has changed"
 	// ErrorsForgotten: what failed is not tried again.
 	ErrorsForgotten Bug = "what failed is not tried again"
 )

@@ -7,7 +7,7 @@
 //	        judge: Programmed, served, drained, held, kept, at the end
 //
 // What decides is the product's own code: a manager here is the real ledger, fleet and
-// reconcilers of LoadBalancers, Addresses, TargetGroups, adoption and epochs over a cache that lags; a proxy
+// reconcilers of LoadBalancers, Addresses, TargetGroups, adoption and epochs, and the guard of its writes, over a cache that lags; a proxy
 // is the real proxy.View and build over a pretended data plane. Only what is
 // around them is played: the API server, the order in which
 // things happen, the managers' election as client-go's, the agents, and the proxy's reads and writes (file, hub confirmed,
@@ -31,8 +31,9 @@
 //   - an address that the ledger has for whoever had it in the copy. Nobody else gets it, but where a proxy was out of
 //     reach, or unknown to the copy, and nobody had said that the pool is being restored: nobody can wait for whom he doesn't know.
 //
-// Managers are started anew with the hub. What is not played: two processes of one name; managers that live through
-// a change; in a hub that changes, namespaces that end. What the product means is not judged: a LoadBalancer that
+// Managers live through a change with their caches, but for one that must take the copy for its hub: it has read no leaders' Lease yet, or
+// nobody has led since the copy was made. It is started anew, as people do with all who run while they restore (World.become).
+// What is not played: two processes of one name; in a hub that changes, namespaces that end. What the product means is not judged: a LoadBalancer that
 // leaves an address which others of its own namespace hold makes way at once, and
 // connections that are open on an address which stays held may outlive their holder (in builtin, UDP flows of its clients
 // go on to it after the port was given to another tenant). Nor what a

@@ -94,16 +94,18 @@ func (w *World) chaos() {
 	}
 }
 
-// alter backs the hub up, restores or replaces it.
+// alter backs the hub up, restores or replaces it. A hub that has changed is changed again at times, before it has settled.
 func (w *World) alter() {
 	w.persons()
 	switch {
 	case !w.Changes:
 	case w.n(8) == 0 && w.change == nil:
 		w.replace()
-	case w.backup == nil:
+	case len(w.copies) == 0 || w.n(3) == 0:
 		w.backUp()
-	case w.n(2) == 0 && time.Since(w.backedUp) > 2*time.Second && (w.change == nil || w.n(4) == 0):
-		w.restore()
+	case w.change == nil || w.n(2) == 0:
+		if c := w.copies[w.n(len(w.copies))]; time.Since(c.made) > 2*time.Second {
+			w.restore(c)
+		}
 	}
 }

@@ -32,17 +32,29 @@ func (s *server) copyOf() *server {
 	return &c
 }
 
+// hubCopy is the hub as it stood at a time.
+type hubCopy struct {
+	*server
+	made time.Time
+}
+
+// mostCopies are kept.
+const mostCopies = 3
+
 // backUp keeps a copy of the hub.
 func (w *World) backUp() {
-	w.backup, w.backedUp = w.server.copyOf(), time.Now()
+	if len(w.copies) == mostCopies {
+		w.copies = slices.Delete(w.copies, 0, 1)
+	}
+	w.copies = append(w.copies, hubCopy{w.server.copyOf(), time.Now()})
 	w.trace("the hub is backed up")
 }
 
 // unwritten says that a host has heard of what the copy lacks, and written nothing since: a hub that lost only that, and
 // whose versions have grown past it again, looks like the one that it was. It takes a copy that is younger than the
 // proxy's last write, and the product's proxies write within seconds of what they hear.
-func (w *World) unwritten(h *host) bool {
-	px, _ := w.backup.objects[proxies][types.NamespacedName{Name: h.name}].(*v1alpha1.Proxy)
+func (c hubCopy) unwritten(h *host) bool {
+	px, _ := c.objects[proxies][types.NamespacedName{Name: h.name}].(*v1alpha1.Proxy)
 	if !h.made || px == nil {
 		return false
 	}
@@ -59,16 +71,16 @@ func (w *World) unwritten(h *host) bool {
 			}
 		}
 	}
-	return heard > w.backup.version && px.Status.Seq >= seq
+	return heard > c.version && px.Status.Seq >= seq
 }
 
-// restore puts the hub back to the copy.
-func (w *World) restore() {
-	if slices.ContainsFunc(w.hosts[:], w.unwritten) {
+// restore puts the hub back to a copy.
+func (w *World) restore(c hubCopy) {
+	if slices.ContainsFunc(w.hosts[:], c.unwritten) {
 		return
 	}
 	bump := w.n(2) == 0
-	next := w.backup.copyOf()
+	next := c.copyOf()
 	next.writes = w.server.writes
 	if bump {
 		next.version += 100_000
@@ -104,10 +116,11 @@ func (w *World) become(next *server) {
 			}
 		}
 	}
+	was := w.server.uid
 	w.incarnation++
 	w.result.Changed++
 	next.observe = w.observe
-	w.server, w.delayed, w.backup = next, nil, nil
+	w.server, w.delayed = next, nil
 	w.renewed, w.returned = map[string]time.Time{}, map[string]int64{}
 	careful := w.n(2) == 0
 	w.change = &change{copied: map[string][]v1alpha1.Holder{}, excused: map[*host]bool{}}
@@ -127,7 +140,9 @@ func (w *World) become(next *server) {
 		l.broken()
 	}
 	for _, m := range w.mgrs {
-		w.restart(m, false)
+		if w.n(2) == 0 || was == next.uid && m.canNotTell(next) {
+			w.restart(m, false)
+		}
 	}
 	for _, a := range w.agents {
 		if a.namespace != tenantName {

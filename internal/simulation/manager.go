@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/epoch"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/lead"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
@@ -74,13 +75,14 @@ func (h heard) clone() heard {
 
 func newManager(w *World, name string) *manager {
 	m := &manager{heard: heard{map[string]bool{}, map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue(), apQueue: newQueue(), epQueue: newQueue()}
-	m.identity = w.identity(name)
 	m.link = newLink(w, m, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports, leases, namespaceKind)
 	for k := range m.cache {
 		m.cache[k] = map[types.NamespacedName]client.Object{}
 	}
+	m.candidate = newCandidate(w, name, m.link)
+	m.guard.OnChange(func(err error) { m.ends = err })
 	quiet := slog.New(slog.DiscardHandler)
-	cached, live := &cacheClient{m: m}, &liveReader{m: m}
+	cached, live := lead.Client(&cacheClient{m: m}, m.mayWrite), &liveReader{m: m}
 	m.fleet = fleet.New(fleet.Options{Logger: quiet, Now: time.Now, Lease: m.readLease})
 	m.keeper = ledger.New(ledger.Options{
 		Logger: quiet, Client: cached, Reader: live, Settled: m.settled, Trouble: m.trouble, PoolsOf: func(string) []string { return []string{poolName} },

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -98,13 +97,9 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 	return nil
 }
 
-var errNotElected = errors.New("this manager doesn't know that it leads")
-
-// request writes, while the manager knows that it leads.
+// request writes.
 func (c *cacheClient) request(write func() (client.Object, error)) (client.Object, error) {
-	if !c.m.elected() && !c.m.w.has(OldLeaderWrites) {
-		return nil, errNotElected
-	}
+	c.m.w.hang(c.m)
 	return c.m.link.request(write)
 }
 

@@ -10,8 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// opened hears that a watch goes on where it ended. The guard is to look at the hub before the next write.
+func (m *manager) opened(kind) { m.guard.Opened() }
+
+func (m *manager) lost(kind) {}
+
 // listed is a first list, or one after a gap: what differs is told.
 func (m *manager) listed(k kind, all []client.Object, version string) {
+	m.opened(k)
 	if k == reports {
 		list := make([]any, 0, len(all))
 		for _, o := range all {

@@ -14,9 +14,13 @@ func (w *World) step() {
 	w.act()
 }
 
+// sleep lets time pass. Managers that run try for their Lease meanwhile, by timers of their own.
 func (w *World) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+	for i := range w.mgrs {
+		w.mgrs[i].elect()
+	}
 }
 
 // act is one thing that happens.

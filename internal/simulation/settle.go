@@ -32,9 +32,14 @@ func (w *World) settle() {
 		}
 		l.late = [kinds]time.Time{}
 	}
-	why := "-"
+	why, restless := "-", 0
 	for i := 0; i < 200 && why != "" && w.result.Broken == ""; i++ {
-		w.round(time.Second)
+		if restless++; w.round(time.Second) {
+			restless = 0
+		}
+		if restless > 20 {
+			w.broken("no rest: there is always something to be done")
+		}
 		if i > 3 {
 			why = w.unfinished()
 		}
@@ -58,10 +63,10 @@ func (w *World) settle() {
 	}
 }
 
-// round lets everybody do all that there is to do, then time pass.
-func (w *World) round(d time.Duration) {
-	for busy, turns := true, 0; busy && turns < 60; turns++ {
-		busy = false
+// round lets everybody do all that there is to do, then time pass. False: there was no end of it.
+func (w *World) round(d time.Duration) (rested bool) {
+	for turns := 0; !rested && turns < 60; turns++ {
+		busy := false
 		for _, l := range w.links() {
 			for _, k := range l.kinds {
 				busy = l.pump(k, 100) && (k != leases) || busy
@@ -92,6 +97,7 @@ func (w *World) round(d time.Duration) {
 		w.sweep()
 		w.persons()
 		w.judgeServed()
+		rested = !busy
 	}
 	for _, h := range w.hosts {
 		for range 5 {
@@ -99,4 +105,5 @@ func (w *World) round(d time.Duration) {
 		}
 	}
 	w.sleep(d)
+	return rested
 }

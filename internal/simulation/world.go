@@ -57,8 +57,8 @@ type World struct {
 	// incarnation counts how often the hub has become another.
 	incarnation int
 	change      *change
-	backup      *server
-	backedUp    time.Time
+	// copies that people keep of the hub, the newest last.
+	copies []hubCopy
 	// restoring is what a person says of the pool.
 	restoring bool
 	// working counts reconciles in which the API server is asked; inside: something else happens meanwhile.
