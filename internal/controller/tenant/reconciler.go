@@ -25,8 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Pause is the least time between two writes of one Tenant's usage.
-const Pause = time.Second
+const (
+	// Pause is how long a Tenant's usage is left as it is once it has changed, and the least time between two writes of it.
+	Pause = time.Second
+	// pauseMost is that time while it goes on changing.
+	pauseMost = 15 * time.Second
+)
 
 // Options of a Reconciler.
 type Options struct {
@@ -42,6 +46,8 @@ type Options struct {
 type Reconciler struct {
 	Options
 	Queue *kit.Queue
+	// pace of the writes of usage alone: in a burst they would be as many as those of what is granted.
+	pace *kit.Pace
 
 	mu     sync.Mutex
 	agents map[types.UID]sightings // by the Tenant's UID
@@ -58,7 +64,7 @@ type sighting struct {
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sightings{}}
+	return &Reconciler{Options: o, Queue: &kit.Queue{}, pace: &kit.Pace{From: Pause, UpTo: pauseMost}, agents: map[types.UID]sightings{}}
 }
 
 // NamespaceChanged writes the usage of a namespace's Tenant soon.
@@ -72,6 +78,9 @@ func (r *Reconciler) NamespaceChanged(ctx context.Context, namespace string) {
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	t := &v1alpha1.Tenant{}
 	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.pace.Forget(req.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	namespace, err := r.namespace(ctx, t)
@@ -122,8 +131,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	next := t.DeepCopy()
 	next.Status = describe(f)
-	if _, err := kit.PatchStatus(ctx, r.Client, t, next); err != nil {
+	if rest := r.pace.Rest(t.Name, r.Now()); rest > 0 && t.Status.Usage != nil {
+		next.Status.Usage = t.Status.Usage
+		if f.usage != *t.Status.Usage {
+			again = cmp.Or(min(again, rest), rest)
+		}
+	}
+	wrote, err := kit.PatchStatus(ctx, r.Client, t, next)
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	if wrote && (t.Status.Usage == nil || *next.Status.Usage != *t.Status.Usage) {
+		r.pace.Wrote(t.Name, r.Now())
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
