@@ -178,7 +178,7 @@ func (s *standin) apply(ctx context.Context) error {
 			LoadBalancerClasses: classes.ResourceVersion, Tenants: tenants.ResourceVersion,
 		},
 	}
-	next.Epoch = s.epoch
+	next.Epoch, next.ThawedEpoch = s.epoch, s.epoch
 	if s.changed != "" {
 		next.Through = v1alpha1.Through{}
 		meta.SetStatusCondition(&next.Conditions, metav1.Condition{Type: v1alpha1.ConditionHubChanged, Status: metav1.ConditionTrue, Reason: s.changed})

@@ -33,8 +33,8 @@ type Proxy struct {
 	// HubChanged is why the hub isn't the one that the proxy knew, a condition's reason; empty: it is. Then Through says how
 	// far it follows the new one: not at all, while it is Frozen.
 	HubChanged string
-	// Epoch of the hub that it adopted last.
-	Epoch int64
+	// Epoch of the hub that it adopted last; Thawed is that in which it followed the hub again which had changed under it, 0: never.
+	Epoch, Thawed int64
 	// Held are the namespaces whose report it could not write.
 	Held []string
 	// Reports of its present boot by namespace; a namespace without exceptions has none.

@@ -347,8 +347,8 @@ func (in *Inbox) ownDeleted() {
 	}
 }
 
-// Adopt says that, in that era, what is served is the hub's again, whatever it was before.
-func (in *Inbox) Adopt(era int, epoch int64) {
+// Adopt says that, in that era, what is served is the hub's again, whatever it was before. thawed is Memory.Thawed.
+func (in *Inbox) Adopt(era int, epoch, thawed int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if era != in.era {
@@ -358,7 +358,7 @@ func (in *Inbox) Adopt(era int, epoch int64) {
 		in.memory, in.fresh, in.frozen = in.fresh, Memory{}, nil
 		in.settled()
 	}
-	in.memory.Epoch = epoch
+	in.memory.Epoch, in.memory.Thawed = epoch, thawed
 }
 
 // deliver takes a batch in, or has it wait. It is called with the lock held.

@@ -60,6 +60,7 @@ func (p *picture) take(d Delivery) []Change {
 		for r := range p.held {
 			clear(p.held[r]) // What is still missing will be found so.
 		}
+		p.witnessed = d.Thawed
 		p.describe(false)
 	}
 	p.epoch = max(p.epoch, d.Epoch)
@@ -95,15 +96,18 @@ func (p *picture) versions(v Versions) Versions {
 // caughtUp shows all that was heard.
 func (p *picture) caughtUp() []Change {
 	all := p.differences(func(Resource, Key) bool { return true })
+	thawed := p.frozen != nil
 	p.catchUp = catchUp{begun: true, era: p.era}
 	out := p.follow(all)
-	p.epoch = max(p.epoch, p.shown.epoch())
+	if p.epoch = max(p.epoch, p.shown.epoch()); thawed {
+		p.witnessed = p.epoch
+	}
 	return out
 }
 
 // release lets a frozen picture follow the hub as soon as that is complete: nothing is served by it.
 func (p *picture) release() {
-	p.frozen, p.state = nil, nil
+	p.frozen, p.state, p.witnessed = nil, nil, 0
 }
 
 // differences lead from what is shown to what was heard, where in says so.

@@ -87,7 +87,7 @@ func (w *world) isFrozen(reason string) {
 func (w *world) isThawed(epoch int64) {
 	w.t.Helper()
 	st, c := w.status(), w.condition()
-	if c.Status != metav1.ConditionFalse || st.Through == (v1alpha1.Through{}) || st.Epoch != epoch || len(st.Held) > 0 {
+	if c.Status != metav1.ConditionFalse || st.Through == (v1alpha1.Through{}) || st.Epoch != epoch || st.ThawedEpoch != epoch || len(st.Held) > 0 {
 		w.t.Fatalf("wanted HubChanged=False, through and epoch %d; status %+v", epoch, st)
 	}
 }
@@ -404,8 +404,12 @@ func TestAFencedProxyThaws(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 		w.fence(nil)
+		w.set(tenant("shop", 1, 1))
 		settle(time.Second)
 		w.serves()
+		if st := w.status(); st.Epoch != 1 || st.ThawedEpoch != 0 {
+			t.Errorf("epoch %d, and %d in which it thawed: it serves nothing of before", st.Epoch, st.ThawedEpoch)
+		}
 		w.set(f.web)
 		w.set(f.webAt)
 		settle(time.Second)
@@ -476,7 +480,7 @@ func TestAProcessThatStartsBeforeAChangedHubIsFrozen(t *testing.T) {
 				w.list(append(f.all()[:8:8], tenant("shop", 1, 1), tenant("lab", 1, 1))...)
 				settle(time.Second)
 				w.serves(ours...)
-				if st := w.status(); st.Through == (v1alpha1.Through{}) || st.Epoch != 1 || w.condition().Type != "" {
+				if st := w.status(); st.Through == (v1alpha1.Through{}) || st.Epoch != 1 || st.ThawedEpoch != 1 || w.condition().Type != "" {
 					t.Errorf("status %+v", st)
 				}
 			})
@@ -881,5 +885,21 @@ func TestATenantThawsThoughAnotherCannot(t *testing.T) {
 		settle(time.Second)
 		w.isThawed(1)
 		w.serves(append(ours[:3:3], "192.0.2.4:80/TCP")...)
+	})
+}
+
+// One that is new adopts an epoch as others do, and has not seen the hub change.
+func TestOneThatIsNewSaysThatItSawNoChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		w.opened()
+		w.list(class(), tenant("shop", 3, 3))
+		settle(time.Second)
+		w.set(tenant("shop", 4, 4))
+		settle(time.Second)
+		if st := w.status(); st.Epoch != 4 || st.ThawedEpoch != 0 {
+			t.Errorf("epoch %d, and %d in which it thawed", st.Epoch, st.ThawedEpoch)
+		}
 	})
 }

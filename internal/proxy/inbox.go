@@ -46,8 +46,8 @@ type Delivery struct {
 	Earlier []Change
 	// Frozen is how the hub has changed; nil: it is the one that was served.
 	Frozen *HubChange
-	// Epoch was adopted last.
-	Epoch int64
+	// Epoch was adopted last, Thawed is Memory.Thawed.
+	Epoch, Thawed int64
 }
 
 // take empties the Inbox.
@@ -56,7 +56,7 @@ func (in *Inbox) take() Delivery {
 	defer in.mu.Unlock()
 	d := Delivery{
 		Changes: in.pending, Versions: in.versions, Since: in.since, Complete: true,
-		Era: in.era, Earlier: in.earlier, Frozen: in.frozen, Epoch: in.memory.Epoch,
+		Era: in.era, Earlier: in.earlier, Frozen: in.frozen, Epoch: in.memory.Epoch, Thawed: in.memory.Thawed,
 	}
 	for _, v := range in.versions {
 		d.Complete = d.Complete && v != ""

@@ -248,7 +248,7 @@ func (l *loop) takeIn(own ownState) {
 	d := l.inbox.take()
 	if l.fence(own, l.picture.behind || d.Era != l.picture.era) != nil {
 		l.picture.release()
-		d.Frozen = nil
+		d.Frozen, d.Thawed = nil, 0
 	}
 	was := l.picture.state
 	changes := l.picture.take(d)
@@ -256,7 +256,7 @@ func (l *loop) takeIn(own ownState) {
 		l.log.Info("what is served is the hub's again", "epoch", l.picture.epoch)
 	}
 	if !l.picture.behind {
-		l.inbox.Adopt(l.picture.era, l.picture.epoch)
+		l.inbox.Adopt(l.picture.era, l.picture.epoch, l.picture.witnessed)
 	}
 	for _, c := range changes {
 		l.note(c)

@@ -16,6 +16,8 @@ type Memory struct {
 	Seq int64 `json:"seq,omitempty"`
 	// Epoch is the last one that was adopted.
 	Epoch int64 `json:"epoch,omitempty"`
+	// Thawed is that in which it was followed again after it had changed; 0: that never happened.
+	Thawed int64 `json:"thawed,omitempty"`
 	// Heard is the highest epoch that was heard of while Frozen, and is not adopted yet.
 	Heard int64 `json:"heard,omitempty"`
 	// Frozen is why what is served is not this hub's any more, as a reason of the condition HubChanged; empty: it is.

@@ -39,6 +39,8 @@ type picture struct {
 	grantedIn map[string]int
 	// epoch is the last one that was adopted.
 	epoch int64
+	// witnessed is that in which it thawed last; 0: it never did, or serves nothing of before.
+	witnessed int64
 	catchUp
 }
 

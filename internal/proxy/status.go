@@ -113,7 +113,7 @@ func (r *reporter) register(ctx context.Context) error {
 	px.Status = v1alpha1.ProxyStatus{
 		Boot: r.boot, Seq: r.status.seq, HubUID: uid, Version: cut(r.o.Version, 63), Dataplane: r.o.Dataplane.Name(), Phase: v1alpha1.ProxyStarting,
 	}
-	px.Status.Epoch = r.epoch()
+	px.Status.Epoch, px.Status.ThawedEpoch = r.epoch(), r.inbox.Memory().Thawed
 	setReady(&px.Status, metav1.ConditionFalse, ReasonStarting, "it lists the hub's objects and applies them")
 	r.setHubChanged(&px.Status)
 	px, err = r.o.Hub.UpdateProxyStatus(ctx, px)
@@ -278,17 +278,18 @@ func (r *reporter) publish(t v1alpha1.Through) {
 // statusNow is what status is to say.
 func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 	st := v1alpha1.ProxyStatus{
-		Boot:       r.boot,
-		HubUID:     r.hubUID,
-		Version:    cut(r.o.Version, 63),
-		Dataplane:  r.o.Dataplane.Name(),
-		Phase:      v1alpha1.ProxyServing,
-		Epoch:      r.epoch(),
-		Through:    r.state.Versions.Through(),
-		Reports:    r.reports.version,
-		Held:       r.reports.heldNames(r.frozen()),
-		Frontends:  int32(r.state.frontends()),
-		Conditions: slices.Clone(r.status.object.Status.Conditions),
+		Boot:        r.boot,
+		HubUID:      r.hubUID,
+		Version:     cut(r.o.Version, 63),
+		Dataplane:   r.o.Dataplane.Name(),
+		Phase:       v1alpha1.ProxyServing,
+		Epoch:       r.epoch(),
+		ThawedEpoch: r.inbox.Memory().Thawed,
+		Through:     r.state.Versions.Through(),
+		Reports:     r.reports.version,
+		Held:        r.reports.heldNames(r.frozen()),
+		Frontends:   int32(r.state.frontends()),
+		Conditions:  slices.Clone(r.status.object.Status.Conditions),
 	}
 	if r.state.Era != r.era {
 		st.Through = v1alpha1.Through{} // It is of another hub.

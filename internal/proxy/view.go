@@ -90,7 +90,7 @@ func (v *View) Take() Wanted {
 		v.note(c)
 	}
 	if !v.picture.behind {
-		v.Inbox.Adopt(v.picture.era, v.picture.epoch)
+		v.Inbox.Adopt(v.picture.era, v.picture.epoch, v.picture.witnessed)
 	}
 	return Wanted{
 		Program: v.builder.Program(), Versions: v.picture.versions(d.Versions), Complete: d.Complete, Changes: changes,

@@ -97,6 +97,11 @@ type ProxyStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Epoch int64 `json:"epoch,omitempty"`
+	// The epoch in which this proxy followed the hub again that had changed under it; 0: that never happened.
+	// Proxies that were there when the hub changed are told by it from those that are new.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ThawedEpoch int64 `json:"thawedEpoch,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Version string `json:"version,omitempty"`

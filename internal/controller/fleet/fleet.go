@@ -156,7 +156,7 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 		Reported: p.Status.Boot != "" && p.Status.Phase == v1alpha1.ProxyServing,
 		Settled:  err == nil && f.reached >= written,
 		Held:     p.Status.Held,
-		Epoch:    p.Status.Epoch, OnMachine: p.Spec.MachineRef != nil,
+		Epoch:    p.Status.Epoch, Thawed: p.Status.ThawedEpoch, OnMachine: p.Spec.MachineRef != nil,
 		Through: proof.ParseThrough(p.Status.Through),
 		Reports: map[string]*v1alpha1.ProxyReport{},
 	}

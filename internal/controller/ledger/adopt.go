@@ -55,7 +55,7 @@ func (k *Keeper) adopters(name string, claims []ipam.Claim, proxies []*proof.Pro
 	}
 	earlier := strings.Split(r.object.Annotations[annotationAdopted], ",")
 	byName := map[string]*proof.Proxy{}
-	epoch := int64(0) // the highest that one of those adopted who follow the ledger
+	var thawed []int64 // the epochs in which those did who follow the ledger
 	for _, p := range proxies {
 		byName[p.Name] = p
 		if p.Out || slices.ContainsFunc(claims, func(c ipam.Claim) bool { return c.Proxy == p.Name }) {
@@ -68,7 +68,7 @@ func (k *Keeper) adopters(name string, claims []ipam.Claim, proxies []*proof.Pro
 		case p.Frozen() || p.Pool != r.object.Spec.ProxyPool:
 		case p.Live && p.Reported && p.Settled && p.Through.Addresses >= r.version:
 			out.Against = append(out.Against, p.Name)
-			epoch = max(epoch, p.Epoch)
+			thawed = append(thawed, p.Thawed)
 		case p.Boot != "" && (p.Live || !k.ledger.IgnoresSilent(r.object.Spec.Pool)):
 			out.Behind = append(out.Behind, p.Name) // it is restarted, silent, or yet to apply the latest
 		}
@@ -77,12 +77,21 @@ func (k *Keeper) adopters(name string, claims []ipam.Claim, proxies []*proof.Pro
 	for _, c := range claims {
 		claimants[c.Proxy] = struct{}{}
 	}
-	// One that comes from another hub knows nothing of this one, if anybody here has adopted an epoch of it. One that knows
-	// this hub in a later state may know better, unless others have adopted an epoch since that it hasn't. And where most
-	// serve otherwise, those who follow the ledger may be new, and know nothing.
+	// Who is new to the hub knows no better than its ledger, whatever epoch he adopted. Those know better who saw the hub change
+	// and brought its ledger to what they served, if that was in an epoch that the claimant hasn't adopted, or in a hub that it
+	// comes to from another; and if they are more than the claimants.
 	out.Overruled = func(proxy string) bool {
 		p := byName[proxy]
-		return p != nil && len(out.Against) > len(claimants) && (p.HubChanged == v1alpha1.ReasonHubReplaced && epoch > 0 || p.Epoch < epoch)
+		if p == nil {
+			return false
+		}
+		better := 0
+		for _, epoch := range thawed {
+			if epoch > p.Epoch || epoch > 0 && p.HubChanged == v1alpha1.ReasonHubReplaced {
+				better++
+			}
+		}
+		return better > len(claimants)
 	}
 	return out
 }

@@ -56,27 +56,37 @@ func TestAnAddressIsNotAdoptedPastAWitnessThatIsAway(t *testing.T) {
 	}
 }
 
-// Proxies that are new to a hub are no majority against one that comes from the hub before it.
+// Proxies that are new to a hub are no majority against one that comes from the hub before it, whatever epoch they adopted
+// since: only those are who saw it change.
 func TestNewcomersOverruleNobody(t *testing.T) {
 	for _, c := range []struct {
 		why           string
 		claims, there int64 // epochs
+		saw           int   // how many of the others saw the hub change
 		stale         bool
 	}{
-		{v1alpha1.ReasonHubReplaced, 0, 0, false},
-		{v1alpha1.ReasonHubReplaced, 3, 0, false},
-		{v1alpha1.ReasonHubReplaced, 3, 1, true}, // a stray of another hub
-		{v1alpha1.ReasonHubRestored, 0, 0, false},
-		{v1alpha1.ReasonHubRestored, 1, 1, false},
-		{v1alpha1.ReasonHubRestored, 0, 1, true},
+		{v1alpha1.ReasonHubReplaced, 0, 0, 0, false},
+		{v1alpha1.ReasonHubReplaced, 3, 0, 0, false},
+		{v1alpha1.ReasonHubReplaced, 3, 1, 0, false},
+		{v1alpha1.ReasonHubReplaced, 3, 1, 1, false}, // one against one
+		{v1alpha1.ReasonHubReplaced, 3, 1, 2, true},  // a stray of another hub
+		{v1alpha1.ReasonHubRestored, 0, 0, 0, false},
+		{v1alpha1.ReasonHubRestored, 0, 1, 0, false},
+		{v1alpha1.ReasonHubRestored, 0, 1, 1, false},
+		{v1alpha1.ReasonHubRestored, 1, 1, 3, false},
+		{v1alpha1.ReasonHubRestored, 0, 1, 2, true},
 	} {
 		k := newKeeper(t, newStore(1, 0), ignore, "192.0.2.0/32")
 		if _, err := k.Grant(t.Context(), needsOf(1)); err != nil {
 			t.Fatal(err)
 		}
 		proxies := []*proof.Proxy{{Name: "old", Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, HubChanged: c.why, Epoch: c.claims}}
-		for _, name := range []string{"x", "y", "z"} {
-			proxies = append(proxies, &proof.Proxy{Name: name, Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, Epoch: c.there, Through: proof.Vector{Addresses: 99}})
+		for i, name := range []string{"x", "y", "z"} {
+			thawed := int64(0)
+			if i < c.saw {
+				thawed = c.there
+			}
+			proxies = append(proxies, &proof.Proxy{Thawed: thawed, Name: name, Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, Epoch: c.there, Through: proof.Vector{Addresses: 99}})
 		}
 		address := netip.MustParseAddr("192.0.2.0")
 		claims := []ipam.Claim{{Proxy: "old", ProxyPool: "edge", Address: address, Holder: ipam.Holder{Ref: needsOf(2).Ref, Ports: needsOf(2).Ports}}}
