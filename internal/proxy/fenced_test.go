@@ -124,11 +124,80 @@ func TestAFencedProxyDoesNotFreeze(t *testing.T) {
 	in.memory.ProxyUID = ""
 	list("10", "one", f.all()...)
 	l.takeIn(ownState{Known: true})
-	l.state = &served{FromHub: true, Fence: &v1alpha1.Fence{By: "manager"}}
+	l.fenced = &v1alpha1.Fence{By: "manager"}
 	list("20", "two")
 	list("20", "two")
 	l.takeIn(ownState{Known: true})
 	if s := l.picture.state; s != nil || l.picture.behind || len(l.picture.shown[Addresses]) > 0 {
 		t.Errorf("frozen %+v, behind %v, %d addresses", s, l.picture.behind, len(l.picture.shown[Addresses]))
 	}
+}
+
+// Whatever the own Proxy's watch says while the hub is in doubt, it lifts no fence.
+func TestAHubInDoubtLiftsNoFence(t *testing.T) {
+	for name, says := range map[string]func(own *Own){
+		"it lacks the Proxy": func(own *Own) {
+			if err := (ownStore{own, own.era}).Replace(nil, "9000"); err != nil {
+				panic(err)
+			}
+		},
+		"it has one that is not fenced": func(own *Own) {
+			px := &v1alpha1.Proxy{}
+			px.Name, px.ResourceVersion = "edge-1", "9000"
+			if err := (ownStore{own, own.era}).Replace([]any{px}, "9000"); err != nil {
+				panic(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet()
+				w := newWorld(t, t.TempDir())
+				defer w.stop()
+				w.opened()
+				w.list(f.all()...)
+				settle(time.Second)
+				w.fence(&v1alpha1.Fence{By: "manager", Reason: "stale"})
+				settle(time.Second)
+				w.hub.mu.Lock()
+				w.hub.nameless = true
+				w.hub.mu.Unlock()
+				says(w.proxy.own)
+				w.servesNothingFor(time.Second)
+				w.hub.mu.Lock()
+				w.hub.nameless = false
+				w.hub.mu.Unlock()
+				w.fence(nil)
+				settle(5 * time.Second)
+				w.serves(ours...)
+			})
+		})
+	}
+}
+
+// A fence counts from when it was read, though the data plane took nothing before the hub changed.
+func TestAFenceThatWasNotAppliedIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := newWorld(t, t.TempDir())
+		defer w.stop()
+		w.opened()
+		w.list(f.all()...)
+		settle(time.Second)
+		w.dp.fail(1)
+		w.fence(&v1alpha1.Fence{By: "manager", Reason: "stale"})
+		settle(time.Second)
+		w.serves(ours...)
+		w.lost()
+		w.hub.replace("another")
+		w.opened()
+		settle(time.Second)
+		for r := range resources {
+			w.proxy.inbox.Replace(r, nil, w.next())
+		}
+		settle(time.Second)
+		w.dp.fail(0)
+		settle(10 * time.Second)
+		w.servesNothingFor(time.Second)
+	})
 }

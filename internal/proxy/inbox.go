@@ -48,6 +48,8 @@ type Delivery struct {
 	Frozen *HubChange
 	// Epoch was adopted last, Thawed is Memory.Thawed.
 	Epoch, Thawed int64
+	// Sure is Inbox.Sure.
+	Sure bool
 }
 
 // take empties the Inbox.
@@ -56,7 +58,7 @@ func (in *Inbox) take() Delivery {
 	defer in.mu.Unlock()
 	d := Delivery{
 		Changes: in.pending, Versions: in.versions, Since: in.since, Complete: true,
-		Era: in.era, Earlier: in.earlier, Frozen: in.frozen, Epoch: in.memory.Epoch, Thawed: in.memory.Thawed,
+		Era: in.era, Earlier: in.earlier, Frozen: in.frozen, Epoch: in.memory.Epoch, Thawed: in.memory.Thawed, Sure: in.answered == in.asked,
 	}
 	for _, v := range in.versions {
 		d.Complete = d.Complete && v != ""

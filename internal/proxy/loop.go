@@ -59,6 +59,9 @@ type loop struct {
 	base    *lb.Program
 	applied *lb.Program
 	state   *served
+	// fenced is what kept this proxy from serving in the last turn; unsure: the hub was in doubt then.
+	fenced *v1alpha1.Fence
+	unsure bool
 
 	healthDirty, observeDirty bool
 	hand
@@ -234,18 +237,20 @@ func (l *loop) turn(ctx context.Context) {
 	l.tell(p)
 }
 
-// fence is what keeps this proxy from serving. When the hub changes, that of the one before it does until this hub's own Proxy, and
-// all that is to be served, are known: what is shown meanwhile was fenced.
+// fence is what keeps this proxy from serving, whether that was applied or not. A hub that is in doubt lifts no fence. When it has
+// changed, that of the one before it counts until this hub's own Proxy, and all that is to be served, are known: what is shown
+// meanwhile was fenced.
 func (l *loop) fence(own ownState, behind bool) *v1alpha1.Fence {
-	if own.Fence == nil && l.state != nil && (behind || !own.Known) {
-		return l.state.Fence
+	if own.Fence != nil || !behind && own.Known && !l.unsure {
+		l.fenced = own.Fence
 	}
-	return own.Fence
+	return l.fenced
 }
 
 // takeIn hands what was delivered to the builder.
 func (l *loop) takeIn(own ownState) {
 	d := l.inbox.take()
+	l.unsure = !d.Sure
 	if l.fence(own, l.picture.behind || d.Era != l.picture.era) != nil {
 		l.picture.release()
 		d.Frozen, d.Thawed = nil, 0

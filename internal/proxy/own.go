@@ -155,6 +155,7 @@ func (s ownStore) Delete(o any) error {
 }
 
 func (s ownStore) Replace(list []any, version string) error {
+	s.own.inbox.during(s.era, s.own.inbox.doubt) // Nothing that this list lacks counts before the hub is known to be the same.
 	if len(list) == 0 {
 		s.own.during(s.era, func() { s.own.set(nil, version) })
 		return nil

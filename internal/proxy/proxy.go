@@ -112,7 +112,7 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	in := newInbox(o.Metrics.event)
 	own := newOwn(in)
-	in.settled = func() { wake(own.reporter) }
+	in.settled = own.wake
 	in.eraBegins = own.reset
 	return &Proxy{o: o, boot: newBoot(), inbox: in, own: own, box: newMailbox()}
 }
