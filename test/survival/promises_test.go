@@ -17,20 +17,23 @@ import (
 	"fairlead.dev/fairlead/internal/testkit"
 )
 
-// named is how docs/reliability.md names tests of a folder: `A`, `B` and `C` in `folder`.
+// named is how docs/reliability.md and docs/services.md name tests of a folder: `A`, `B` and `C` in `folder`.
 var (
 	named = regexp.MustCompile("((?:`Test[A-Za-z0-9]+(?:/[A-Za-z0-9]+)?`(?:, | and )?)+) in `([a-z0-9/-]+)`")
 	test  = regexp.MustCompile("`(Test[A-Za-z0-9]+(?:/[A-Za-z0-9]+)?)`")
 )
 
-// TestPromisesNameTests holds docs/reliability.md to the tests that there are, and the failures here to a promise each.
+// TestPromisesNameTests holds docs/reliability.md and docs/services.md to the tests that there are, and the failures here to a promise each.
 func TestPromisesNameTests(t *testing.T) {
 	root, err := testkit.ModuleRoot()
 	must(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
-	must(t, err)
-	for _, problem := range unheld(os.DirFS(root), string(text)) {
-		t.Error(problem)
+	var text []byte
+	for _, page := range []string{"services.md", "reliability.md"} {
+		text, err = os.ReadFile(filepath.Join(root, "docs", page))
+		must(t, err)
+		for _, problem := range unheld(os.DirFS(root), string(text)) {
+			t.Errorf("docs/%s: %s", page, problem)
+		}
 	}
 	for kind, scenarios := range map[string][]scenario{"TestInKernel": inKernel, "TestInProcess": inProcess} {
 		for _, s := range scenarios {

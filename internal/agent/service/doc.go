@@ -15,7 +15,8 @@
 //	ipFamilies; ipFamilyPolicy, where there are two                      the same
 //	trafficDistribution, of whatever nearness                            PreferSameZone
 //	externalTrafficPolicy Local                                          healthCheck on healthCheckNodePort, failOpen false
-//	annotation fairlead.dev/addresses, else loadBalancerIP, else
+//	annotation fairlead.dev/addresses, else MetalLB's, kube-vip's or
+//	Cilium's, else loadBalancerIP, else
 //	the address in its status when the hub has no LoadBalancer for it    addresses
 //	annotations fairlead.dev/{address-pool,proxy-protocol,drain-timeout} the same
 //

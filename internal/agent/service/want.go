@@ -40,6 +40,13 @@ type Wanted struct {
 	Problems    []Problem
 }
 
+// othersAddresses are the annotations in which Services name addresses to other load balancers: MetalLB, kube-vip, Cilium. A
+// Service that comes from there keeps what it asks for.
+var othersAddresses = []string{
+	"metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs", "kube-vip.io/loadbalancerIPs",
+	"lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips",
+}
+
 // maxDrain is the longest drainTimeout that the hub takes.
 const maxDrain = 720 * time.Hour
 
@@ -133,19 +140,16 @@ func (w *Wanted) affinity(s *v1.Service) {
 	}
 }
 
-// addresses: what the Service names. If it names none, a LoadBalancer that is new to the hub gets the
+// addresses: what the Service names, to us or to others. If it names none, a LoadBalancer that is new to the hub gets the
 // address that the Service's status still shows, as a wish: clients may know it. The wish
 // stays in the spec while it holds, and goes when the hub can't grant it.
 func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
-	named, field := list(s.Annotations[v1alpha1.AnnotationAddresses]), "metadata.annotations["+v1alpha1.AnnotationAddresses+"]"
-	if len(named) == 0 && s.Spec.LoadBalancerIP != "" {
-		named, field = []string{s.Spec.LoadBalancerIP}, "spec.loadBalancerIP"
-	}
+	named, field := named(s)
 	for _, text := range named {
 		a, err := netip.ParseAddr(text)
-		if err != nil || a.Zone() != "" {
+		if err != nil || a.Zone() != "" || a.IsUnspecified() {
 			w.Problems = append(w.Problems, Problem{Field: field, Reason: clusterv1.ReasonInvalid,
-				Message: fmt.Sprintf("%q is no IP address, and not wanted therefore: write one such as 192.0.2.7", text)})
+				Message: fmt.Sprintf("%q is no address that a host can have, and not wanted therefore: write one such as 192.0.2.7", text)})
 			continue
 		}
 		w.Spec.Addresses = append(w.Spec.Addresses, a.Unmap().String())
@@ -162,6 +166,16 @@ func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
 			w.Spec.Addresses = append(w.Spec.Addresses, a.String())
 		}
 	}
+}
+
+// named are the addresses that a Service names, and in which field: the first that names any.
+func named(s *v1.Service) (addresses []string, field string) {
+	for _, key := range append([]string{v1alpha1.AnnotationAddresses}, othersAddresses...) {
+		if addresses = list(s.Annotations[key]); len(addresses) > 0 {
+			return addresses, "metadata.annotations[" + key + "]"
+		}
+	}
+	return list(s.Spec.LoadBalancerIP), "spec.loadBalancerIP"
 }
 
 // asks tells whether an address is of a family that is asked for.
