@@ -86,6 +86,20 @@ func checkFrom(p lb.Protocol, port uint16, own, group, class *clusterv1.HealthCh
 	return lb.Check{Kind: lb.CheckNone}
 }
 
+// OfTargetGroup tells whether what a proxy found out in a way that it names so says something of a TargetGroup whose own check is
+// c, and not of a LoadBalancer alone that has another: which nodes have a Pod of one Service is no matter of the nodes that all
+// Services share. Without a check of its own a group has the class's, or one for each LoadBalancer's port: all of them say something.
+func OfTargetGroup(c *clusterv1.HealthCheck, reported string) bool {
+	c = usable(c)
+	kind, where, asked := strings.Cut(reported, ":")
+	if c == nil || !asked {
+		return true // such as the resolving of its name
+	}
+	own := checkOf(c, 0)
+	path := strings.TrimLeft(where, "0123456789")
+	return own.String() == reported || c.Port == 0 && string(own.Kind) == kind && own.Path == path
+}
+
 // checkOf is c for traffic to port.
 func checkOf(c *clusterv1.HealthCheck, port uint16) lb.Check {
 	if c.Type == clusterv1.HealthCheckNone {

@@ -120,6 +120,9 @@ func member(f facts, i int) v1alpha1.MemberStatus {
 		live++
 		worst, why := v1alpha1.ReportedState(""), ""
 		for _, e := range entries(p, f.group, t) {
+			if !build.OfTargetGroup(f.group.Spec.HealthCheck, e.Check) {
+				continue
+			}
 			if e.State == v1alpha1.ReportedUnhealthy || e.State == v1alpha1.ReportedUnchecked && worst == "" {
 				worst, why = e.State, strings.TrimSuffix(strings.TrimSpace(e.Check+" "+e.Message), ".")
 			}
