@@ -50,6 +50,7 @@ type services struct {
 	loadBalancers *memory[service.Wanted]
 	waiting       *since // for an address
 	failing       *since // to write to the hub
+	forbidden     *since // to write there, by a hub that answers
 	gone          *observed[types.NamespacedName]
 	propagation   *propagation
 	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
@@ -134,8 +135,9 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	both.Wait()
 	if applied == nil {
 		r.failing.ends(key)
+		r.forbidden.ends(key)
 	} else {
-		p, tell := hubProblem(applied, r.failing.holds(key))
+		p, tell := hubProblem(applied, r.fails(key, applied))
 		if !tell {
 			return reconcile.Result{}, errors.Join(held, applied)
 		}
@@ -159,6 +161,17 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	}
 	again, err := r.report(ctx, s, l, want.Problems)
 	return reconcile.Result{RequeueAfter: soonest(wait, again)}, err
+}
+
+// fails notes that a write to the hub failed, and returns for how long it does: a refusal counts from the first one, not from when
+// the hub was away before it.
+func (r *services) fails(key types.NamespacedName, err error) time.Duration {
+	failing := r.failing.holds(key)
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return r.forbidden.holds(key)
+	}
+	r.forbidden.ends(key)
+	return failing
 }
 
 // hubProblem says what the user is told of a write that the hub didn't take; tell is false while that
@@ -190,6 +203,7 @@ func soonest(a, b time.Duration) time.Duration {
 func (r *services) forget(key types.NamespacedName) {
 	r.waiting.ends(key)
 	r.failing.ends(key)
+	r.forbidden.ends(key)
 	r.propagation.forget(key)
 }
 
