@@ -99,6 +99,10 @@ func TestIngress(t *testing.T) {
 		{"published stays", web(published), hubs(waiting), []v1.LoadBalancerIngress{{IP: "192.0.2.7", IPMode: proxy, Ports: ok}}},
 		{"published stays until another is served", web(published), hubs(at("192.0.2.8"), programmed, stale), []v1.LoadBalancerIngress{{IP: "192.0.2.7", IPMode: proxy, Ports: ok}}},
 		{"replaced", web(published), hubs(at("192.0.2.8"), programmed), []v1.LoadBalancerIngress{{IP: "192.0.2.8", IPMode: proxy, Ports: ok}}},
+		{"the Service's first family first", web(func(s *v1.Service) { s.Spec.IPFamilies = []v1.IPFamily{v1.IPv6Protocol, v1.IPv4Protocol} }), hubs(at("192.0.2.7", "2001:db8::7"), programmed),
+			[]v1.LoadBalancerIngress{{IP: "2001:db8::7", IPMode: proxy, Ports: ok}, {IP: "192.0.2.7", IPMode: proxy, Ports: ok}}},
+		{"what is shown keeps its place", web(published, func(s *v1.Service) { s.Spec.IPFamilies = []v1.IPFamily{v1.IPv6Protocol, v1.IPv4Protocol} }), hubs(at("2001:db8::7", "192.0.2.7"), programmed),
+			[]v1.LoadBalancerIngress{{IP: "192.0.2.7", IPMode: proxy, Ports: ok}, {IP: "2001:db8::7", IPMode: proxy, Ports: ok}}},
 		{"a name has no mode", web(), hubs(programmed, func(l *clusterv1.LoadBalancer) {
 			l.Status.Addresses = []clusterv1.LoadBalancerAddress{{Type: clusterv1.AddressTypeHostname, Value: "x.example"}}
 		}), []v1.LoadBalancerIngress{{Hostname: "x.example", Ports: ok}}},
