@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,46 @@ func TestATypeChangeReleases(t *testing.T) {
 	w.released("web")
 	w.patch("web", `{"spec":{"type":"LoadBalancer"}}`)
 	w.published("web")
+}
+
+// However a Service flaps, it ends as it is: served by one LoadBalancer of its own, or released.
+func TestAServiceThatFlapsEndsAsItIs(t *testing.T) {
+	w := newWorld(t)
+	w.create("web")
+	for range 10 {
+		w.patch("web", `{"spec":{"type":"ClusterIP"}}`)
+		w.patch("web", `{"spec":{"type":"LoadBalancer"}}`)
+		w.patch("web", `{"metadata":{"annotations":{"fairlead.dev/class":"gold"}}}`)
+		w.patch("web", `{"metadata":{"annotations":{"fairlead.dev/class":null}}}`)
+	}
+	w.eventually("the Service to show what its LoadBalancer has", func(ctx context.Context) error {
+		l, err := w.loadBalancer(ctx, "web")
+		if err != nil {
+			return err
+		}
+		s, err := w.get(ctx, "web")
+		if err != nil {
+			return err
+		}
+		switch in := s.Status.LoadBalancer.Ingress; {
+		case l.DeletionTimestamp != nil || l.Annotations[v1alpha1.AnnotationClass] != "":
+			return errors.New("the LoadBalancer is from before")
+		case l.Spec.Ports[0].TargetPort != s.Spec.Ports[0].NodePort:
+			return errors.New("the LoadBalancer has another nodePort")
+		case len(in) != 1 || len(l.Status.Addresses) != 1 || in[0].IP != l.Status.Addresses[0].Value || !service.Holds(s):
+			return fmt.Errorf("the Service shows %+v, the LoadBalancer has %+v", in, l.Status.Addresses)
+		}
+		return nil
+	})
+	for range 10 {
+		w.patch("web", `{"spec":{"type":"LoadBalancer"}}`)
+		w.patch("web", `{"spec":{"type":"ClusterIP"}}`)
+	}
+	w.released("web")
+	w.eventually("its LoadBalancer to be gone", func(ctx context.Context) error {
+		_, err := w.loadBalancer(ctx, "web")
+		return absent(err)
+	})
 }
 
 func TestAClassChangeReleasesAndServesAnew(t *testing.T) {
