@@ -33,82 +33,6 @@ const oldestHub = 35
 // aheadTolerance is how far a host's clock may be ahead of the hub's; by then its Leases look younger than they are.
 const aheadTolerance = 5 * time.Second
 
-// Facts are what a Report is judged from.
-type Facts struct {
-	*Objects
-	Server Server
-	// Installed says of each object that is brought along whether the hub has it.
-	Installed []Installed
-	Rights    []Rights
-	// AgentLeases of all tenants' namespaces; nil: not visible.
-	AgentLeases map[string]Renewal
-	// Version of this program.
-	Version string
-	// Cluster is a tenant's; nil: nobody looked.
-	Cluster *ClusterFacts
-}
-
-// ClusterFacts are what was found in a tenant's cluster.
-type ClusterFacts struct {
-	// Tenant whose cluster it should be.
-	Tenant    string
-	UID       string
-	Server    Server
-	Installed []Installed
-	Rights    []Rights
-}
-
-// Server is an API server's version.
-type Server struct {
-	Version      string
-	Major, Minor int
-}
-
-// Renewal is what a Lease of an agent says.
-type Renewal struct {
-	At      time.Time
-	Version string
-	Refused string
-}
-
-// Installed is one object that is brought along.
-type Installed struct {
-	// Kind and Name of the object; Area is that of its Check.
-	Area, Kind, Name string
-	State            InstalledState
-	// Message is an error that kept it from being looked at.
-	Message string
-}
-
-// InstalledState is how an object that is brought along stands in a cluster.
-type InstalledState string
-
-const (
-	// InstalledSame as it is brought along.
-	InstalledSame InstalledState = "Same"
-	// InstalledThere: it is there; the reader may not compare it.
-	InstalledThere InstalledState = "There"
-	// InstalledDifferent from what is brought along.
-	InstalledDifferent InstalledState = "Different"
-	// InstalledMissing: it is not there.
-	InstalledMissing InstalledState = "Missing"
-	// InstalledHidden: the reader may not look.
-	InstalledHidden InstalledState = "Hidden"
-)
-
-// Rights is what an identity may do, of what it needs.
-type Rights struct {
-	Area     string
-	Identity string
-	Needs    int
-	// Lacks names each verb and resource that is refused.
-	Lacks []string
-	// Fix is what gives it its rights.
-	Fix string
-	// Hidden: the reader may not ask.
-	Hidden bool
-}
-
 // Diagnose judges whether all parts are there, can reach one another and may do what they must.
 func Diagnose(f *Facts) Report {
 	r := Report{Now: f.Now, Checks: []Check{}}
@@ -150,31 +74,43 @@ func installedFix(area string) string {
 	return "kubectl apply -k config/rbac/hub"
 }
 
-// installed tells what is amiss one by one, and counts the rest.
+// installed tells what is amiss one by one, an area after the other, and counts the rest.
 func (r *Report) installed(all []Installed) {
-	good := map[string]int{}
 	var areas []string
 	for _, i := range all {
 		if !slices.Contains(areas, i.Area) {
 			areas = append(areas, i.Area)
 		}
-		c := Check{Area: i.Area, Object: i.Kind + " " + i.Name, Fix: installedFix(i.Area)}
-		switch i.State {
-		case InstalledMissing:
-			c.State, c.Message = Broken, "it is missing"
-		case InstalledDifferent:
-			c.State, c.Message = Warning, "it is not as this version brings it: another version's, or changed by hand"
-		case InstalledHidden:
-			c.State, c.Message, c.Fix = Skipped, cmp.Or(i.Message, "you may not look at it"), "Ask with the identity of a cluster administrator."
-		default:
-			good[i.Area]++
-			continue
-		}
-		r.add(c)
 	}
 	for _, area := range areas {
-		if good[area] > 0 {
-			r.add(Check{Area: area, Object: count(good[area], "object"), State: OK, Message: "there"})
+		good := 0
+		var unserved []string
+		for _, i := range all {
+			c := Check{Area: area, Object: i.Kind + " " + i.Name, Fix: installedFix(area)}
+			switch {
+			case i.Area != area:
+				continue
+			case i.State == InstalledMissing:
+				c.State, c.Message = Broken, "it is missing"
+			case i.State == InstalledDifferent:
+				c.State, c.Message = Warning, "it is not as this version brings it: another version's, or changed by hand"
+			case i.State == InstalledHidden:
+				c.State, c.Message, c.Fix = Skipped, "you may not look at it", "Ask with the identity of a cluster administrator."
+			case i.State == InstalledUnserved:
+				unserved = append(unserved, c.Object)
+				continue
+			default:
+				good++
+				continue
+			}
+			r.add(c)
+		}
+		if len(unserved) > 0 {
+			r.add(Check{Area: area, Object: some(unserved), State: Warning, Message: "the API server doesn't serve these kinds: of a server without priority and fairness, a busy tenant may hold up others",
+				Fix: "Have the API server serve them (--enable-priority-and-fairness), then: " + installedFix(area)})
+		}
+		if good > 0 {
+			r.add(Check{Area: area, Object: count(good, "object"), State: OK, Message: "there"})
 		}
 	}
 }
