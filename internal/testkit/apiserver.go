@@ -32,10 +32,11 @@ var (
 	}
 	unusedPlugins = []string{
 		"Priority", "StorageObjectInUseProtection", "PersistentVolumeClaimResize", "RuntimeClass",
-		"DefaultIngressClass", "DefaultStorageClass", "TaintNodesByCondition", "PodSecurity", "CertificateApproval",
+		"DefaultIngressClass", "DefaultStorageClass", "TaintNodesByCondition", "CertificateApproval",
 		"CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest", "PodTopologyLabels",
 	}
 	quotaPlugins = []string{"LimitRanger", "ResourceQuota"}
+	podPlugins   = []string{"PodSecurity"}
 )
 
 const fairnessGroup = "flowcontrol.apiserver.k8s.io/v1"
@@ -74,6 +75,9 @@ func (c *ControlPlane) apiServerFlags() []string {
 	}
 	if !c.options.Quota {
 		plugins = append(plugins[:len(plugins):len(plugins)], quotaPlugins...)
+	}
+	if !c.options.PodSecurity {
+		plugins = append(plugins[:len(plugins):len(plugins)], podPlugins...)
 	}
 	if c.options.Audit {
 		flags = append(flags, "--audit-policy-file="+c.path("audit-policy.yaml"), "--audit-log-path="+c.AuditLog(), "--audit-log-maxsize=4096")

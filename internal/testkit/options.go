@@ -30,6 +30,8 @@ type Options struct {
 	// that counts) cost CPU and memory, and are for the tests of fair shares.
 	PriorityAndFairness bool
 	Quota               bool
+	// PodSecurity has the API server refuse Pods that their namespace's labels pod-security.kubernetes.io/… forbid.
+	PodSecurity bool
 	// APIServerFlags come after our own, and win over them.
 	APIServerFlags []string
 	// ControllerFlags likewise, for `kube controllers`.
