@@ -33,6 +33,8 @@ func reasonText(reason string) string {
 		return "No address pool that the LoadBalancer may use has addresses of a family that it asks for; leave the family out, or have the hub's operator add a range of it."
 	case "Fenced":
 		return "Spec.fenced is set, so it serves nothing; take that out once the proxy may serve again."
+	case "FileFailed":
+		return "The last-good file can't be written, so nothing new is reported, and nothing is given up; free space on its disk, or mend what the message names."
 	case "HolderMissing":
 		return "An Address is granted to a LoadBalancer that the hub doesn't have; it is kept for a day. Create the LoadBalancer again, or set the Address's annotation fairlead.dev/held-until to an earlier time."
 	case "HubChanged":

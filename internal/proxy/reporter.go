@@ -169,7 +169,7 @@ func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, er
 	era, _ := r.inbox.Era()
 	again, err = r.keepFile(now)
 	if err != nil {
-		return again, err
+		return again, errors.Join(err, r.sayFileFailed(ctx, era, err))
 	}
 	due, err := r.say(ctx, now, era)
 	return earlier(again, due), err

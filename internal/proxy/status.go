@@ -29,6 +29,8 @@ const (
 	ReasonLeft = "Left"
 	// ReasonApplyFailed: the data plane takes no new Program, and what it had runs on; the message and the proxy's log say why.
 	ReasonApplyFailed = "ApplyFailed"
+	// ReasonFileFailed: the last-good file can't be written, so nothing new is reported, and nothing is given up; free space on its disk, or mend what the message names.
+	ReasonFileFailed = "FileFailed"
 	// ReasonDuplicateName: another process reports under the same name; give each its own.
 	ReasonDuplicateName = "DuplicateName"
 )
@@ -373,4 +375,45 @@ func sameConditions(a, b []metav1.Condition) bool {
 	return slices.EqualFunc(a, b, func(x, y metav1.Condition) bool {
 		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message
 	})
+}
+
+// sayFileFailed has the status say why nothing new is in it: all but that stays as it was said.
+func (r *reporter) sayFileFailed(ctx context.Context, era int, why error) error {
+	s := &r.status
+	if r.hubUID == "" || era != r.era || !r.inbox.Sure() {
+		return nil // Who isn't registered here has said nothing that could be taken for all.
+	}
+	r.lookForOthers(time.Now())
+	if r.hubUID == "" || r.gone() || s.yields(time.Now()) {
+		return nil
+	}
+	does := "it serves what the hub says"
+	if r.state.Fence != nil {
+		does = "it is fenced, and serves nothing"
+	}
+	px := s.object.DeepCopy()
+	px.ManagedFields = nil
+	setReady(&px.Status, metav1.ConditionFalse, ReasonFileFailed, fmt.Sprintf(
+		"%s, and reports and gives up nothing new, since a restart would bring back what its file has: %v; free space there, or mend what that names", does, why))
+	if sameConditions(px.Status.Conditions, s.object.Status.Conditions) {
+		return nil
+	}
+	s.seq++
+	px.Status.Seq = s.seq
+	px, err := r.o.Hub.UpdateProxyStatus(ctx, px)
+	if err != nil {
+		return r.statusFailed(err)
+	}
+	if !r.inbox.Wrote(era, r.hubUID, px.UID, px.Status.Seq) {
+		return nil // The hub has become another since.
+	}
+	s.object = px
+	through := px.Status.Through
+	if p := r.published.Load(); p != nil {
+		through = p.through // The Lease repeats it still.
+	}
+	r.publish(through)
+	r.own.during(era, func() { r.own.set(px, px.ResourceVersion) })
+	r.o.Metrics.write("written", "status")
+	return nil
 }

@@ -2,11 +2,16 @@ package proxy
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestThroughIsWrittenAtOnceThenLessAndLessOften(t *testing.T) {
@@ -137,6 +142,41 @@ func TestHubAwayAndBack(t *testing.T) {
 		settle(2 * time.Second)
 		if st := w.status(); st.Frontends != 1 || st.Through.Addresses != fmt.Sprint(w.version) {
 			t.Errorf("two seconds after the hub came back: %+v", st)
+		}
+	})
+}
+
+// A file that can't be written is said with its cause, and nothing is proven meanwhile.
+func TestAFileThatCannotBeWrittenIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inTheWay := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := newFleet()
+		w := newWorld(t, filepath.Join(inTheWay, "state"))
+		defer w.stop()
+		w.opened()
+		w.list(f.all()...)
+		settle(5 * time.Second)
+		w.serves(ours...)
+		ready := func() metav1.Condition {
+			return *meta.FindStatusCondition(w.status().Conditions, v1alpha1.ConditionReady)
+		}
+		if st, c := w.status(), ready(); c.Status != metav1.ConditionFalse || c.Reason != ReasonFileFailed || !strings.Contains(c.Message, "not a directory") || st.Through != (v1alpha1.Through{}) {
+			t.Errorf("condition %+v, through %+v", c, st.Through)
+		}
+		before := w.statuses()
+		settle(time.Minute)
+		if n := w.statuses() - before; n > 0 {
+			t.Errorf("it says so %d times more", n)
+		}
+		if err := os.Remove(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		settle(5 * time.Second)
+		if st, c := w.status(), ready(); c.Reason != ReasonServing || st.Through == (v1alpha1.Through{}) {
+			t.Errorf("condition %+v, through %+v once it can be written", c, st.Through)
 		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/testkit"
 	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -105,6 +106,17 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	h.eventually("the Proxy to say why", func(ctx context.Context) error {
+		px := &v1alpha1.Proxy{}
+		if err := h.api.Get(ctx, client.ObjectKey{Name: "edge-1"}, px); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(px.Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil || c.Reason != "FileFailed" || !strings.Contains(c.Message, "no space left on device") || px.Status.Through == (v1alpha1.Through{}) {
+			return fmt.Errorf("it says %+v, and through %+v", c, px.Status.Through)
+		}
+		return nil
+	})
 	if n := said(t, log); n != 1 {
 		t.Errorf("it is said %d times in the log, want once", n)
 	}
