@@ -2,6 +2,7 @@ package health
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -20,15 +21,15 @@ import (
 // ask makes one check; nil means that the address can take connections.
 func ask(p lb.Probe) error {
 	deadline := time.Now().Add(p.Check.Timeout)
-	address := netip.AddrPortFrom(p.Address, p.Check.Port).String()
+	address := netip.AddrPortFrom(p.Address, p.Check.Port)
 	d := net.Dialer{Timeout: p.Check.Timeout, KeepAlive: -1}
-	conn, err := d.Dial("tcp", address)
+	conn, err := d.DialTCP(context.Background(), "tcp", netip.AddrPort{}, address)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
 	}
 	// A reset leaves nothing behind on either side, no TIME_WAIT either.
 	defer conn.Close()
-	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+	if err := conn.SetLinger(0); err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
@@ -48,14 +49,14 @@ func ask(p lb.Probe) error {
 	}
 	switch p.Check.Kind {
 	case lb.CheckHTTP:
-		return askHTTP(conn, address, p.Check)
+		return askHTTP(conn, address.String(), p.Check)
 	case lb.CheckHTTPS:
 		// A load balancer doesn't know the name that the member's certificate is for, nor who signed it: as kubelet does, the answer counts.
 		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 		if err := secure.Handshake(); err != nil {
 			return fmt.Errorf("shaking hands: %w", plain(err))
 		}
-		return askHTTP(secure, address, p.Check)
+		return askHTTP(secure, address.String(), p.Check)
 	}
 	return fmt.Errorf("check %q is not known", p.Check.Kind)
 }

@@ -22,6 +22,8 @@ const (
 	quickGap      = 50 * time.Millisecond
 	// firstHold is how long after a check that succeeded under suspicion the next suspicion has to wait; it doubles each time.
 	firstHold = 100 * time.Millisecond
+	// together is how much too early a check may begin beside others: each time that the process wakes up costs.
+	together = 50 * time.Millisecond
 )
 
 // Options of a Checker.
@@ -52,6 +54,8 @@ type Checker struct {
 	ask     func(lb.Probe) error
 	limit   int
 	changed chan struct{}
+	// work goes to a worker that waits for some.
+	work chan *state
 
 	mu       sync.Mutex
 	closed   bool
@@ -97,6 +101,7 @@ func newChecker(o Options, ask func(lb.Probe) error) *Checker {
 		ask:      ask,
 		limit:    o.Concurrency,
 		changed:  make(chan struct{}, 1),
+		work:     make(chan *state),
 		probes:   map[lb.Probe]*state{},
 		byTarget: map[netip.Addr]map[*state]struct{}{},
 		verdicts: newSnapshot(),
@@ -134,7 +139,7 @@ func (c *Checker) SetProbes(probes []lb.Probe) {
 		}
 	}
 	c.metrics.probes.Set(float64(len(c.probes)))
-	c.dispatch(now)
+	c.dispatch(now, 0)
 }
 
 func (c *Checker) add(p lb.Probe, now time.Time) {
@@ -192,7 +197,7 @@ func (c *Checker) Suspect(address netip.Addr) {
 			heap.Fix(&c.due, s.at)
 		}
 	}
-	c.dispatch(now)
+	c.dispatch(now, 0)
 }
 
 // Verdicts returns what is known now. It is never changed afterwards, and what
@@ -221,30 +226,46 @@ func (c *Checker) Detail(p lb.Probe) (Detail, bool) {
 func (c *Checker) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		close(c.work)
+	}
 	c.timer.Stop()
 }
 
 func (c *Checker) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dispatch(time.Now())
+	now := time.Now()
+	c.dispatch(now, together)
 }
 
-// dispatch starts the checks that are due, as many as may run, and has itself
+// dispatch starts the checks that are due, or will be so soon, as many as may run, and has itself
 // called when the next one is due or may run. c.mu is held.
-func (c *Checker) dispatch(now time.Time) {
+func (c *Checker) dispatch(now time.Time, soon time.Duration) {
 	if c.closed {
 		return
 	}
-	for c.running < c.limit && len(c.due) > 0 && !c.due[0].next.After(now) {
+	for c.running < c.limit && len(c.due) > 0 && c.due[0].next.Sub(now) <= c.due[0].early(soon) {
 		s := heap.Pop(&c.due).(*state)
 		s.started, s.again = now, false
 		c.running++
-		go c.check(s)
+		select {
+		case c.work <- s:
+		default:
+			go c.worker(s)
+		}
 	}
 	if c.running < c.limit && len(c.due) > 0 {
 		c.timer.Reset(c.due[0].next.Sub(now))
+	}
+}
+
+// worker makes one check after the other: a new goroutine for each would cost as much as its system calls, for its
+// stack has to grow.
+func (c *Checker) worker(s *state) {
+	for ok := true; ok; s, ok = <-c.work {
+		c.check(s)
 	}
 }
 
@@ -258,7 +279,7 @@ func (c *Checker) check(s *state) {
 		c.settle(s, err, now)
 		heap.Push(&c.due, s)
 	}
-	c.dispatch(now)
+	c.dispatch(now, 0)
 }
 
 // settle takes the result of a check of s into account.
@@ -307,6 +328,15 @@ func (s *state) pause(err error, verdict lb.Verdict) time.Duration {
 	}
 	// Probes that began together drift apart.
 	return time.Duration((0.9 + 0.2*rand.Float64()) * float64(s.Check.Interval))
+}
+
+// early is how much before it is due a check may begin: a twentieth of its interval at most, and not where it is
+// suspected, for failures in a row must not be of one moment.
+func (s *state) early(most time.Duration) time.Duration {
+	if s.suspect {
+		return 0
+	}
+	return min(most, s.Check.Interval/20)
 }
 
 // queue is a heap of states by due time.

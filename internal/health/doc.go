@@ -21,6 +21,9 @@
 // A check of a port that gets PROXY headers begins with one that names nobody: UNKNOWN
 // in version 1, LOCAL in version 2.
 //
+// Checks that are due within a moment begin together, by goroutines that wait for them: at rest, waking up would cost as
+// much as checking.
+//
 // Each check has a connection of its own, closed with a reset so that neither
 // side keeps anything of it.
 package health
