@@ -14,7 +14,7 @@ import (
 //	127.20.T.N     node N of tenant T (127.(20+number).T.N)
 //	127.80.n.0/24  what clients ask for; edge-1 binds it as it is
 //	127.81.n.0/24  the same, as edge-2 binds it
-//	127.82.16n.0/20 and 127.83.16n.0/20 likewise, for those who need many
+//	127.192.0.0/17, 127.192.128.0/17, 127.194.0.0/17 … likewise, for those who need many; edge-2 binds them in 127.193 …
 //
 // In namespaces the same begins with 10 and there is IPv6 (see world):
 //
@@ -85,9 +85,9 @@ func (w *Network) node6(t, n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0x20, 0, byte(t), 15: byte(n)})
 }
 
-// Wide is a range that no example uses; edge-2 binds it in 127.83.
+// Wide is a range of 32,768 addresses that no example uses; edge-2 binds it where the second byte is one more.
 func (w *Network) Wide() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{w.first(), 82, byte(16 * w.number), 0}), 20)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{w.first(), byte(192 + w.number/2*2), byte(w.number % 2 * 128), 0}), 17)
 }
 
 // translate is the address under which edge-2 serves a granted address.

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/fleet"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +43,8 @@ type events struct {
 
 	mu    sync.Mutex
 	marks map[markOf]*mark
+	// programmed are the LoadBalancers that are.
+	programmed map[client.ObjectKey]struct{}
 }
 
 type markOf struct {
@@ -51,7 +55,7 @@ type markOf struct {
 // watchEvents watches until stop: plainly, with no filter and no cache.
 func watchEvents(ctx context.Context, f *fleet.Fleet) (*events, error) {
 	ctx, stop := context.WithCancel(ctx)
-	e := &events{stop: stop, marks: map[markOf]*mark{}}
+	e := &events{stop: stop, marks: map[markOf]*mark{}, programmed: map[client.ObjectKey]struct{}{}}
 	for _, kind := range []struct {
 		of   client.ObjectList
 		api  client.WithWatch
@@ -59,6 +63,7 @@ func watchEvents(ctx context.Context, f *fleet.Fleet) (*events, error) {
 	}{
 		{&v1.ServiceList{}, f.Tenants[0].API, client.ListOptions{Namespace: namespace}},
 		{&v1alpha1.AddressList{}, f.Hub.API, client.ListOptions{}},
+		{&clusterv1.LoadBalancerList{}, f.Hub.API, client.ListOptions{}},
 	} {
 		if err := kind.api.List(ctx, kind.of, &kind.opts); err != nil {
 			stop()
@@ -97,6 +102,9 @@ func (e *events) follow(ctx context.Context, version string, open func(version s
 			case *v1alpha1.Address:
 				e.address(event.Type, o, now)
 				version = o.ResourceVersion
+			case *clusterv1.LoadBalancer:
+				e.loadBalancer(event.Type, o)
+				version = o.ResourceVersion
 			}
 		}
 	}
@@ -128,6 +136,23 @@ func (e *events) address(kind watch.EventType, a *v1alpha1.Address, now time.Tim
 			e.set(granted, name, now, ip)
 		}
 	}
+}
+
+func (e *events) loadBalancer(kind watch.EventType, l *clusterv1.LoadBalancer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if kind != watch.Deleted && meta.IsStatusConditionTrue(l.Status.Conditions, clusterv1.ConditionProgrammed) {
+		e.programmed[client.ObjectKeyFromObject(l)] = struct{}{}
+	} else {
+		delete(e.programmed, client.ObjectKeyFromObject(l))
+	}
+}
+
+// countProgrammed counts the LoadBalancers that are programmed.
+func (e *events) countProgrammed() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.programmed)
 }
 
 // of returns the mark, which may still be to come.

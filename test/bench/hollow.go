@@ -17,7 +17,6 @@ import (
 	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,11 +28,11 @@ const (
 	hollowNodes = 3
 	// healthPort is where kube-proxy says that a node serves: one check a node, whatever the number of LoadBalancers.
 	healthPort = 10256
-	// sharers are the LoadBalancers of a tenant that ask for the same address: as many as it may have.
-	sharers = 64
-	// firstPort of a tenant's LoadBalancers; each has a port of its own, so that they can share an address. Nobody on this machine
-	// should listen at one of these ports of all addresses.
-	firstPort = 20000
+	// hollowPort is of all hollow LoadBalancers, each of which has an address of its own. Nobody on this machine should listen there at
+	// all addresses.
+	hollowPort = 20000
+	// sayEvery is how often a fill says how far it is.
+	sayEvery = 15 * time.Second
 )
 
 // hollow are tenants without clusters: what their agents would write is written under the agents' identities, and their
@@ -43,16 +42,12 @@ type hollow struct {
 	tenants []*hollowTenant
 	servers []*http.Server
 	made    int
-	// each tenant's addresses.
-	each int
 }
 
 type hollowTenant struct {
 	name string
 	hub  client.Client
 	made int
-	// first of its addresses.
-	first netip.Addr
 }
 
 func (b *bench) newHollow(ctx context.Context) (*hollow, error) {
@@ -65,11 +60,9 @@ func (b *bench) newHollow(ctx context.Context) (*hollow, error) {
 		},
 	}
 	_, second := halves(b.Network.Wide())
-	h.each = (b.options.loadBalancers+b.options.tenants-1)/b.options.tenants/sharers + 1
-	next := second.Addr().Next()
 	pool := &v1alpha1.AddressPool{
 		ObjectMeta: metav1.ObjectMeta{Name: hollowClass},
-		Spec:       v1alpha1.AddressPoolSpec{Ranges: []string{second.String()}, Share: v1alpha1.ShareNamespace, Requestable: true},
+		Spec:       v1alpha1.AddressPoolSpec{Ranges: []string{second.String()}},
 	}
 	for _, o := range []client.Object{pool, class} {
 		if err := b.Hub.API.Create(ctx, o); err != nil {
@@ -81,10 +74,6 @@ func (b *bench) newHollow(ctx context.Context) (*hollow, error) {
 		if err != nil {
 			h.close()
 			return nil, err
-		}
-		t.first = next
-		for range h.each {
-			next = next.Next()
 		}
 		h.tenants = append(h.tenants, t)
 	}
@@ -167,28 +156,78 @@ func (h *hollow) serveHealth(a netip.Addr) error {
 
 // loadBalancer is what an agent would make of a Service.
 func (t *hollowTenant) loadBalancer(i int) *clusterv1.LoadBalancer {
-	address := t.first
-	for range i / sharers {
-		address = address.Next()
-	}
 	s := &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%03d", i), UID: types.UID(fmt.Sprintf("%s-%d", t.name, i)),
-			Annotations: map[string]string{v1alpha1.AnnotationAddresses: address.String()}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%03d", i), UID: types.UID(fmt.Sprintf("%s-%d", t.name, i))},
 		Spec: v1.ServiceSpec{
 			Type: v1.ServiceTypeLoadBalancer, IPFamilies: []v1.IPFamily{v1.IPv4Protocol},
-			Ports: []v1.ServicePort{{Name: "http", Protocol: v1.ProtocolTCP, Port: int32(firstPort + i), NodePort: int32(30000 + i)}},
+			Ports: []v1.ServicePort{{Name: "http", Protocol: v1.ProtocolTCP, Port: hollowPort, NodePort: int32(30000 + i)}},
 		},
 	}
 	w := agentservice.Want(s, hollowClass, nil)
 	return &clusterv1.LoadBalancer{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.name, Name: agentservice.Name(agentservice.Key(s)), Annotations: w.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.name, Name: agentservice.Name(agentservice.Key(s)), Annotations: w.Annotations, Finalizers: []string{clusterv1.Finalizer}},
 		Spec:       w.Spec,
 	}
 }
 
+// filled is what it took to create LoadBalancers and have them programmed.
+type filled struct {
+	count  int
+	took   time.Duration
+	used   cpu
+	writes writes
+}
+
+// each is what one of them cost some processes.
+func (f *filled) each(processes ...string) (sum time.Duration) {
+	for _, p := range processes {
+		sum += f.used[p]
+	}
+	return sum / time.Duration(f.count)
+}
+
 // fill creates LoadBalancers until there are so many, spread over the tenants, and waits until all are programmed.
-func (h *hollow) fill(ctx context.Context, size int) (time.Duration, error) {
-	began := time.Now()
+func (h *hollow) fill(ctx context.Context, size int) (*filled, error) {
+	from, err := h.now()
+	if err != nil {
+		return nil, err
+	}
+	before := h.events.countProgrammed()
+	f := &filled{count: size - h.made}
+	began, usedBefore := time.Now(), h.cpuNow()
+	done := h.startProfiles(fmt.Sprintf("fill-%d", size))
+	if err := h.create(ctx, size); err != nil {
+		return nil, err
+	}
+	say("       %d created after %s", f.count, time.Since(began).Round(time.Second))
+	waiting, cancel := context.WithTimeout(ctx, 4*patience)
+	defer cancel()
+	said := time.Now()
+	err = testkit.Poll(waiting, 50*time.Millisecond, fmt.Sprintf("%d LoadBalancers more to be programmed", f.count), func(context.Context) error {
+		n := h.events.countProgrammed() - before
+		if time.Since(said) > sayEvery {
+			said = time.Now()
+			say("       %d programmed after %s", n, said.Sub(began).Round(time.Second))
+		}
+		if n < f.count {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.took = time.Since(began)
+	if err := errors.Join(done(), h.settle(ctx, 3*time.Second)); err != nil {
+		return nil, err
+	}
+	f.used = h.cpuNow().since(usedBefore)
+	f.writes, _, err = h.writesSince(from)
+	return f, err
+}
+
+// create creates LoadBalancers until there are so many.
+func (h *hollow) create(ctx context.Context, size int) error {
 	type job struct {
 		t *hollowTenant
 		i int
@@ -212,38 +251,7 @@ func (h *hollow) fill(ctx context.Context, size int) (time.Duration, error) {
 	}
 	close(work)
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return 0, err
-	}
-	say("       %d created after %s", size, time.Since(began).Round(time.Second))
-	waiting, cancel := context.WithTimeout(ctx, 4*patience)
-	defer cancel()
-	err := testkit.Poll(waiting, 3*time.Second, fmt.Sprintf("%d LoadBalancers to be programmed", size), func(ctx context.Context) error {
-		programmed, err := h.programmed(ctx)
-		if err == nil && programmed < size {
-			err = fmt.Errorf("%d are", programmed)
-		}
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	took := time.Since(began)
-	return took, h.settle(ctx, 3*time.Second)
-}
-
-// programmed counts the LoadBalancers of hollow tenants that are.
-func (h *hollow) programmed(ctx context.Context) (n int, err error) {
-	list := &clusterv1.LoadBalancerList{}
-	if err := h.Hub.API.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, err
-	}
-	for i := range list.Items {
-		if o := &list.Items[i]; o.Spec.ClassName == hollowClass && meta.IsStatusConditionTrue(o.Status.Conditions, clusterv1.ConditionProgrammed) {
-			n++
-		}
-	}
-	return n, nil
+	return errors.Join(errs...)
 }
 
 // someServed are the addresses and ports of the first, a middle and the last tenant's last LoadBalancer.

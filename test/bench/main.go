@@ -26,6 +26,14 @@ import (
 	"fairlead.dev/fairlead/internal/testkit"
 )
 
+// What is measured by default.
+const (
+	parts      = "bursts,single,node,death"
+	scaleParts = "more,rest,restarts,nodes,flood"
+	// scalePart is what -scale measures, instead of all else.
+	scalePart = "scale"
+)
+
 type options struct {
 	output  string
 	profile string
@@ -45,9 +53,9 @@ func main() {
 	defer stop()
 	o := options{}
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
-	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes during burst and singles")
+	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes and the API servers, during burst, singles, fills and rest; then leave restarts out of -parts")
 	flag.StringVar(&o.kube, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube)")
-	flag.StringVar(&o.parts, "parts", "bursts,single,node", "what is measured; the last two fill up first")
+	flag.StringVar(&o.parts, "parts", "", "what is measured (default "+parts+", of which single and node fill up first, and death needs root and nft; with -scale, which fills up in any case, "+scaleParts+")")
 	flag.IntVar(&o.burst, "burst", 300, "Services created in one burst")
 	flag.IntVar(&o.inPlace, "in-place", 1000, "Services in place when one more is created")
 	flag.IntVar(&o.singles, "singles", 50, "how often one more is created")
@@ -69,8 +77,10 @@ func run(ctx context.Context, o options) (err error) {
 	if o.tenants < 1 || o.tenants > 100 || o.loadBalancers < o.tenants {
 		return fmt.Errorf("-tenants %d, -load-balancers %d: must be 1 to 100, and one or more for each", o.tenants, o.loadBalancers)
 	}
-	if o.scale {
-		o.parts = "scale"
+	if o.parts == "" && o.scale {
+		o.parts = scaleParts
+	} else if o.parts == "" {
+		o.parts = parts
 	}
 	dir, err := os.MkdirTemp("", "fairlead-bench-")
 	if err != nil {
@@ -87,7 +97,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building fairlead: %w", err)
 	}
-	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Audit: true, Profiles: o.profile != "", Say: say})
+	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Fairness: true, Audit: true, Profiles: o.profile != "", Say: say})
 	defer func() {
 		if stopErr := f.Stop(); stopErr != nil && err == nil {
 			err = stopErr
@@ -111,9 +121,10 @@ func run(ctx context.Context, o options) (err error) {
 		{"single,node", fmt.Sprintf("filling up to %d Services", o.inPlace), b.fill},
 		{"single", fmt.Sprintf("one Service more, %d times, each beside an echo", o.singles), b.measureSingles},
 		{"node", "a node's change", b.measureNode},
-		{"scale", fmt.Sprintf("%d hollow tenants with %d LoadBalancers", o.tenants, o.loadBalancers), b.measureScale},
+		{"death", "a node's death, in network namespaces, for each data plane", b.measureDeaths},
+		{scalePart, fmt.Sprintf("%d hollow tenants with %d LoadBalancers", o.tenants, o.loadBalancers), b.measureScale},
 	} {
-		if !slices.ContainsFunc(strings.Split(part.of, ","), func(of string) bool { return slices.Contains(strings.Split(o.parts, ","), of) }) {
+		if !slices.ContainsFunc(strings.Split(part.of, ","), b.measures) {
 			continue
 		}
 		say("%6s %s", time.Since(began).Round(time.Second), part.doing)
@@ -125,6 +136,14 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("programs died unasked: %v", deaths)
 	}
 	return b.report(os.Stdout, o.output)
+}
+
+// measures says that a part was asked for.
+func (b *bench) measures(part string) bool {
+	if b.options.scale && part == scalePart {
+		return true
+	}
+	return slices.Contains(strings.Split(b.options.parts, ","), part)
 }
 
 // say reports progress, apart from the result.

@@ -15,7 +15,7 @@ import (
 )
 
 // profileSeconds is how much of a measurement is profiled, from its beginning.
-const profileSeconds = 6
+const profileSeconds = 20
 
 // startProfiles begins to take a CPU profile of each of our processes and of the API servers, if the user wants any. The
 // function returned waits for them.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -24,6 +25,8 @@ const (
 	flat = 1.5
 	// scaleSingles are made at each size.
 	scaleSingles = 10
+	// idleFor is how long is looked at what is used while nothing happens, which is taken off what a change uses.
+	idleFor = 20 * time.Second
 )
 
 // measureScale fills a hub with hollow tenants, and looks at what a change costs there, and rest, and a restart.
@@ -33,25 +36,58 @@ func (b *bench) measureScale(ctx context.Context) error {
 		return err
 	}
 	defer h.close()
-	small, full := min(1000, b.options.loadBalancers), b.options.loadBalancers
+	if err := h.measureSizes(ctx); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"rest", b.measureRest},
+		{"restarts", h.measureRestarts},
+		{"flood", h.measureFlood},
+		{"nodes", b.measureManyNodes},
+	} {
+		if !b.measures(part.name) {
+			continue
+		}
+		say("       %s", part.name)
+		if err := part.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// measureSizes fills up twice, and measures one change more at each size.
+func (h *hollow) measureSizes(ctx context.Context) error {
+	var fills []*filled
 	var costs []time.Duration
 	var written []float64
+	full := h.options.loadBalancers
+	small := min(1000, full)
 	for _, size := range []int{small, full} {
-		took, err := h.fill(ctx, size)
+		f, err := h.fill(ctx, size)
 		if err != nil {
 			return err
 		}
-		b.add(fmt.Sprintf("%d tenants, %d LoadBalancers: filled up, from what was there", b.options.tenants, size), "s", took.Seconds(), 0, "written under the agents' identities; no API server of their own")
-		cpu, writes, err := b.scaleSingles(ctx, size)
+		h.addFill(size, f, fills)
+		fills = append(fills, f)
+		if !h.measures("more") {
+			continue
+		}
+		cpu, writes, err := h.scaleSingles(ctx, size)
 		if err != nil {
 			return err
 		}
 		costs, written = append(costs, cpu), append(written, writes)
 	}
-	b.add(fmt.Sprintf("a change at %d: CPU of manager, agent and proxies", full), "ms", milliseconds(costs[1]), flat*milliseconds(costs[0]),
-		fmt.Sprintf("%.2g times that at %d: %.1f ms", flat, small, milliseconds(costs[0])))
-	b.add(fmt.Sprintf("a change at %d: writes", full), "", written[1], written[0]+0.5, fmt.Sprintf("half a write more than at %d: %.1f", small, written[0]))
-	for name, p := range b.ours() {
+	if len(costs) == 2 {
+		h.add(fmt.Sprintf("a change at %d: CPU of manager, agent and proxies", full), "ms", milliseconds(costs[1]), flat*milliseconds(costs[0]),
+			fmt.Sprintf("%.2g times that at %d: %.1f ms; creation, service and deletion, without what they use at rest", flat, small, milliseconds(costs[0])))
+		h.add(fmt.Sprintf("a change at %d: writes", full), "", written[1], written[0]+1, fmt.Sprintf("a write more than at %d: %.1f", small, written[0]))
+	}
+	for name, p := range h.ours() {
 		if strings.HasPrefix(name, "agent") {
 			continue
 		}
@@ -59,15 +95,29 @@ func (b *bench) measureScale(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.add(fmt.Sprintf("%s at %d: memory", name, full), "MB", float64(rss)/(1<<20), mostMemory>>20, "resident, after the fill")
+		h.add(fmt.Sprintf("%s at %d: memory", name, full), "MB", float64(rss)/(1<<20), mostMemory>>20, "resident, after the fill")
 	}
-	if err := b.measureRest(ctx); err != nil {
-		return err
+	return nil
+}
+
+// addFill notes what a fill cost, beside the first one.
+func (b *bench) addFill(size int, f *filled, before []*filled) {
+	name := fmt.Sprintf("%d tenants, from %d to %d LoadBalancers", b.options.tenants, size-f.count, size)
+	b.add(name+": all are programmed", "s", f.took.Seconds(), 0, fmt.Sprintf("written under the agents' identities; no API servers of their own; CPU: %s", f.used))
+	for what, processes := range map[string][]string{"manager": {"manager"}, "both proxies": {b.Proxies[0].Name, b.Proxies[1].Name}} {
+		bound, because := 0.0, ""
+		if len(before) > 0 {
+			first := milliseconds(before[0].each(processes...))
+			bound, because = flat*first, fmt.Sprintf("%.2g times that of the first %d: %.2f ms", flat, before[0].count, first)
+		}
+		b.add(name+": CPU of "+what+" for each", "ms", milliseconds(f.each(processes...)), bound, because)
 	}
-	if err := b.measureRestarts(ctx, h); err != nil {
-		return err
+	bound, because := 0.0, f.writes.per(f.count)
+	if len(before) > 0 {
+		first := float64(before[0].writes.total()) / float64(before[0].count)
+		bound, because = first+0.5, fmt.Sprintf("half a write more than of the first %d: %.1f; %s", before[0].count, first, because)
 	}
-	return b.measureManyNodes(ctx)
+	b.add(name+": writes for each", "", float64(f.writes.total())/float64(f.count), bound, because)
 }
 
 // ours are the processes of the product, by name.
@@ -106,17 +156,21 @@ func resident(pid int) (int64, error) {
 func (b *bench) scaleSingles(ctx context.Context, size int) (cpu time.Duration, written float64, err error) {
 	var echoes, answers []time.Duration
 	counted := writes{}
+	idle, err := b.idle(ctx, idleFor)
+	if err != nil {
+		return 0, 0, err
+	}
 	for i := range scaleSingles {
 		echo, err := b.echo(ctx, fmt.Sprintf("echo-%d-%d", size, i))
 		if err != nil {
 			return 0, 0, err
 		}
-		from := b.oursUsed()
+		from, began := b.oursUsed(), time.Now()
 		s, err := b.single(ctx, fmt.Sprintf("more-%d-%d", size, i))
 		if err != nil {
 			return 0, 0, err
 		}
-		cpu += b.oursUsed() - from
+		cpu += b.oursUsed() - from - time.Duration(idle*float64(time.Since(began)))
 		echoes, answers = append(echoes, echo), append(answers, s.answered)
 		for k, n := range s.writes {
 			counted[k] += n
@@ -137,22 +191,32 @@ func (b *bench) measureRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	began, usedBefore := time.Now(), b.oursUsed()
 	say("       at rest for %s", b.options.rest)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(b.options.rest): // What is measured is a time in which nothing happens.
+	done, before := b.startProfiles("rest"), b.cpuNow()
+	share, err := b.idle(ctx, b.options.rest)
+	if err := errors.Join(err, done()); err != nil {
+		return err
 	}
-	share := (b.oursUsed() - usedBefore).Seconds() / time.Since(began).Seconds()
+	all := b.cpuNow().since(before)
 	w, _, err := b.writesSince(from)
 	if err != nil {
 		return err
 	}
 	name := fmt.Sprintf("at rest at %d", b.options.loadBalancers)
 	b.figures = append(b.figures, figure{name + ": writes but of Leases", float64(w.total()), 0, "", "none may be; " + w.per(1), w.total() == 0})
-	b.add(name+": manager, agent and proxies", "of a processor", share, mostAtRest, "")
+	b.add(name+": manager, agent and proxies", "of a processor", share, mostAtRest, fmt.Sprintf("CPU seconds in %s: %s", b.options.rest, all))
 	return nil
+}
+
+// idle returns which share of a processor manager, agent and proxies use while nothing happens for that long.
+func (b *bench) idle(ctx context.Context, d time.Duration) (float64, error) {
+	began, before := time.Now(), b.oursUsed()
+	select {
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-time.After(d): // What is measured is a time in which nothing happens.
+	}
+	return (b.oursUsed() - before).Seconds() / time.Since(began).Seconds(), nil
 }
 
 // boot is that of a proxy that serves.
@@ -168,32 +232,32 @@ func (b *bench) boot(ctx context.Context, name string) (string, error) {
 }
 
 // measureRestarts hands over with connections open, and starts a proxy from nothing.
-func (b *bench) measureRestarts(ctx context.Context, h *hollow) error {
-	if _, err := b.serveAll(ctx, []string{"held"}, 1); err != nil {
+func (h *hollow) measureRestarts(ctx context.Context) error {
+	if _, err := h.serveAll(ctx, []string{"held"}, 1); err != nil {
 		return err
 	}
-	grant, err := b.events.await(ctx, granted, "held")
+	grant, err := h.events.await(ctx, granted, "held")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	proxy := b.Proxies[0]
+	proxy := h.Proxies[0]
 	held, err := traffic.Hold(ctx, traffic.Service{Name: "held", Ways: []traffic.Way{proxy.Way(grant.address, port)}, Held: heldOpen})
 	if err != nil {
 		return fmt.Errorf("opening connections: %w", err)
 	}
 	defer held.Close()
-	before, err := b.boot(ctx, proxy.Name)
+	before, err := h.boot(ctx, proxy.Name)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := proxy.HandOver(filepath.Join(filepath.Dir(b.Dir), "fairlead")); err != nil {
+	if err := proxy.HandOver(filepath.Join(filepath.Dir(h.Dir), "fairlead")); err != nil {
 		return err
 	}
 	err = testkit.Poll(ctx, 20*time.Millisecond, proxy.Name+" to be another process", func(ctx context.Context) error {
-		now, err := b.boot(ctx, proxy.Name)
+		now, err := h.boot(ctx, proxy.Name)
 		if err == nil && now == before {
 			err = fmt.Errorf("its boot is still %s", now)
 		}
@@ -202,8 +266,8 @@ func (b *bench) measureRestarts(ctx context.Context, h *hollow) error {
 	if err != nil {
 		return err
 	}
-	b.add(fmt.Sprintf("%s hands over at %d: the next process serves", proxy.Name, b.options.loadBalancers), "s", time.Since(began).Seconds(), 0, "")
-	if err := b.settle(ctx, 3*time.Second); err != nil {
+	h.add(fmt.Sprintf("%s hands over at %d: the next process serves", proxy.Name, h.options.loadBalancers), "s", time.Since(began).Seconds(), 0, "")
+	if err := h.settle(ctx, 3*time.Second); err != nil {
 		return err
 	}
 	lost := held.Lost()
@@ -211,13 +275,13 @@ func (b *bench) measureRestarts(ctx context.Context, h *hollow) error {
 	if len(lost) > 0 {
 		because += "; first " + lost[0]
 	}
-	b.figures = append(b.figures, figure{fmt.Sprintf("a planned restart at %d: connections lost of %d open", b.options.loadBalancers, heldOpen), float64(len(lost)), 0, "", because, len(lost) == 0})
+	h.figures = append(h.figures, figure{fmt.Sprintf("a planned restart at %d: connections lost of %d open", h.options.loadBalancers, heldOpen), float64(len(lost)), 0, "", because, len(lost) == 0})
 
 	served, err := h.someServed(ctx)
 	if err != nil {
 		return err
 	}
-	proxy = b.Proxies[1]
+	proxy = h.Proxies[1]
 	if err := proxy.Stop(ctx); err != nil {
 		return err
 	}
@@ -230,6 +294,6 @@ func (b *bench) measureRestarts(ctx context.Context, h *hollow) error {
 			return err
 		}
 	}
-	b.add(fmt.Sprintf("%s starts anew at %d: it accepts connections again", proxy.Name, b.options.loadBalancers), "s", time.Since(began).Seconds(), 0, "first, last and one in the middle")
+	h.add(fmt.Sprintf("%s starts anew at %d: it accepts connections again", proxy.Name, h.options.loadBalancers), "s", time.Since(began).Seconds(), 0, "first, last and one in the middle")
 	return nil
 }
