@@ -32,9 +32,15 @@
 //     reach, or unknown to the copy, and nobody had said that the pool is being restored: nobody can wait for whom he doesn't know.
 //
 // Managers live through a change with their caches, but for one that must take the copy for its hub: it has read no leaders' Lease yet, or
-// nobody has led since the copy was made. It is started anew, as people do with all who run while they restore (World.become).
-// What is not played: two processes of one name; in a hub that changes, namespaces that end. What the product means is not judged: a LoadBalancer that
-// leaves an address which others of its own namespace hold makes way at once, and
+// nobody has led since the copy was made. It is started anew, as people do with all who run while they restore (manager.canNotTell).
+// Hubs are restored again before they have settled, from the same copy or another, within one epoch or in the next.
+//
+// A manager may stand still between its look whether it may write and the write, until another leads. Each schedule has a temper of its
+// own: what it has much of, and what it lacks. One in eight of those whose hub stays has a second process of a proxy's name: what these
+// two serve isn't judged from then on, for each speaks for both; all else is.
+//
+// What is not played: in a hub that changes, namespaces that end, and second processes of a name. What the product means is not judged:
+// a LoadBalancer that leaves an address which others of its own namespace hold makes way at once, and
 // connections that are open on an address which stays held may outlive their holder (in builtin, UDP flows of its clients
 // go on to it after the port was given to another tenant). Nor what a
 // status that is Programmed already says of ports that come to it later.
@@ -51,12 +57,19 @@
 //   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when
 //     the proxy asks, is taken for the one that it was; a watch that resumes then shows what was lost for good. It takes a copy that is
 //     seconds old. World.unwritten keeps such copies from being restored.
-//   - A proxy that has just joined, and ends between its first Apply and its first file, while the kernel serves on, knows nothing of
-//     that when it is back: if the hub was replaced meanwhile, it takes away what it served, which others go on with (host.unfiled).
+//   - A proxy that ends within the second in which what it began to serve waits for its file, while the kernel serves on, knows nothing of
+//     that when it is back: if the hub was replaced meanwhile, it takes away what others go on with, and says of no connection
+//     that it is open (host.unfiled). Its file would have to be synced before each addition.
+//   - A manager that starts while nobody leads, and waits for the Lease while its hub is restored, leads with the caches of before: the
+//     Lease that it has read is the copy's too. So does one that has its caches before it reads the Lease (manager.canNotTell).
 //   - Connections that are open when their namespace ends, or when the hub changes and their frontend is no more, or will be no more
 //     by what was heard of the hub before, keep no address from its next holder: there is no place where a proxy says that it has
 //     them (host.untell).
 //
 // A Bug makes the played part do something wrong; the tests plant each, and
 // the judge must find it.
+//
+// Files: world.go begins, schedule.go and temper.go say what happens next, faults.go, hub_change.go, rivals.go and people.go what goes
+// wrong and who mends it, settle.go how it ends. server.go and link.go are the API server and the way to it. manager*.go, proxy*.go and
+// agent*.go are the three parts; judge*.go holds each moment to what is promised.
 package simulation

@@ -4,6 +4,9 @@ import (
 	"time"
 )
 
+// chaosKinds are the cases of chaos.
+const chaosKinds = 19
+
 // chaos is what goes wrong by itself.
 func (w *World) chaos() {
 	h := w.hosts[w.n(hosts)]
@@ -11,7 +14,15 @@ func (w *World) chaos() {
 		w.alter()
 		return
 	}
-	switch w.n(18) {
+	if w.rivalries() && w.n(4) == 0 {
+		w.rival()
+		return
+	}
+	kind := w.n(chaosKinds)
+	if w.temper.spared[kind] {
+		return
+	}
+	switch kind {
 	case 0:
 		if h.up && !h.link.cut {
 			h.link.cut = true
@@ -86,6 +97,13 @@ func (w *World) chaos() {
 		}
 	case 16:
 		w.sweep()
+	case 18:
+		if h.up && h.fromHub && w.n(3) == 0 {
+			h.die(true)
+			h.start()
+			h.link.cut = w.n(3) > 0
+			w.trace("%s: its machine fails, and starts again as %s, cut off: %v", h.name, h.boot, h.link.cut)
+		}
 	case 17:
 		if w.Changes {
 			break // A report can't be written in a namespace that ends, nor a proxy thaw without it.

@@ -111,7 +111,7 @@ func (w *World) become(next *server) {
 	for _, h := range w.hosts {
 		w.keep(h)
 		for _, c := range h.plane.sorted() {
-			if h.unfiled() || !h.plane.has(c.frontend) {
+			if h.unfiled(c.frontend) || !h.plane.has(c.frontend) {
 				h.plane.untold[c] = true // Nobody says in the new hub that connections of what is no more are open.
 			}
 		}

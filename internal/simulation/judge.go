@@ -91,7 +91,7 @@ func (w *World) judgeProgrammed(l *clusterv1.LoadBalancer) {
 // after a silence, counts once the manager that writes has heard of that: nobody can wait for whom he doesn't know.
 func (w *World) counts(h *host) bool {
 	o := w.server.objects[proxies][types.NamespacedName{Name: h.name}]
-	if !h.up || h.fenced || o == nil || h.aligned != w.incarnation || o.(*v1alpha1.Proxy).Spec.Fenced != nil || time.Since(w.renewed[h.name]) >= proof.Silence {
+	if !h.up || h.fenced || h.doubled || o == nil || h.aligned != w.incarnation || o.(*v1alpha1.Proxy).Spec.Fenced != nil || time.Since(w.renewed[h.name]) >= proof.Silence {
 		return false
 	}
 	px := o.(*v1alpha1.Proxy)
@@ -117,7 +117,7 @@ func (w *World) judgeHolders(a *v1alpha1.Address) {
 // judgeServed holds what each host serves against the ledger.
 func (w *World) judgeServed() {
 	for _, h := range w.hosts {
-		if px := w.proxyOf(h); !h.on || h.fenced || px != nil && px.Spec.Fenced != nil {
+		if px := w.proxyOf(h); !h.on || h.fenced || h.doubled || px != nil && px.Spec.Fenced != nil {
 			continue
 		}
 		w.judgeKept(h)

@@ -31,7 +31,7 @@ func (w *World) judgeDrained(before, g *v1alpha1.TargetGroup) {
 		}
 		w.result.Drained++
 		for _, h := range w.hosts {
-			if !h.on || h.fenced || w.change != nil && (w.writer == nil || !w.heard.known[h.name]) {
+			if !h.on || h.fenced || h.doubled || w.change != nil && (w.writer == nil || !w.heard.known[h.name]) {
 				continue
 			}
 			if n := w.openTo(h, g.Namespace, m.UID); n > 0 {

@@ -13,6 +13,9 @@ import (
 
 // judgeDrops finds what a new process stops to serve although nothing has changed about it since before its start.
 func (w *World) judgeDrops(h *host, before, after *lb.Program) {
+	if h.doubled {
+		return
+	}
 	still := map[lb.FrontendID]bool{}
 	for _, l := range after.Listeners {
 		for _, f := range l.Frontends {

@@ -11,20 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// unfiled says that nobody but the kernel knows of what is served: the process that had it served ended before its first file.
-func (h *host) unfiled() bool { return h.disk.good == nil && (!h.up || !h.fromHub) }
+// unfiled says that nobody but the kernel knows of a frontend: the process that had it served ended before its file named it.
+func (h *host) unfiled(f lb.FrontendID) bool { return !h.disk.frontends[f] && (!h.up || !h.fromHub) }
 
 // keep notes what a host serves that is wanted, granted and proven: no change of the hub may take it away.
 func (w *World) keep(h *host) {
 	if !h.on || h.fenced || !h.remembers && h.aligned != w.incarnation {
 		return
 	}
-	if h.unfiled() {
-		return
-	}
 	for _, f := range h.plane.frontends() {
 		l, _ := w.server.objects[loadBalancers][types.NamespacedName{Namespace: string(f.Tenant), Name: f.LoadBalancer}].(*clusterv1.LoadBalancer)
-		if l != nil && programmed(l) && w.wants(f) && w.grants(f) && w.server.stands(l.Namespace) && !h.refuse[f.Port] {
+		if l != nil && programmed(l) && !h.unfiled(f) && w.wants(f) && w.grants(f) && w.server.stands(l.Namespace) && !h.refuse[f.Port] {
 			h.keeps[conn{frontend: f}] = true
 			w.result.Kept++
 		}

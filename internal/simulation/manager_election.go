@@ -183,7 +183,9 @@ func (m *manager) acquire(now time.Time) bool {
 	return true
 }
 
-func (m *manager) see(r resourcelock.LeaderElectionRecord, now time.Time) { m.observed, m.since = r, now }
+func (m *manager) see(r resourcelock.LeaderElectionRecord, now time.Time) {
+	m.observed, m.since = r, now
+}
 
 // giveUp lets go of the Lease, as a manager does that ends by itself.
 func (m *manager) giveUp() {

@@ -6,6 +6,7 @@ import (
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proxy"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,8 @@ type file struct {
 	// good is what it holds; nil: there is none.
 	good   *proxy.LastGood
 	served map[types.NamespacedName]generation
+	// frontends that it names.
+	frontends map[lb.FrontendID]bool
 }
 
 // host is a machine with a proxy on it.
@@ -28,6 +31,8 @@ type host struct {
 	on, up, made, fenced bool
 	plane                *plane
 	disk, synced         file
+	// doubled: another process had its name.
+	doubled bool
 	// refuse are ports that the host has in use.
 	refuse map[uint16]bool
 	// keeps are frontends that the hub's change must not take from it, and aligned the change that it has lived through.
@@ -65,6 +70,9 @@ type process struct {
 
 	// The reporter. posted is newer than what is being told; nil: nothing is.
 	posted, told       *stated
+	postedAt           time.Time
+	claimAt            time.Time // another process of its name has written: this one does so from then on
+	claimPause         time.Duration
 	now                stage
 	removal, firstFile bool
 	changed            bool // inputs changed since the last status
@@ -100,6 +108,9 @@ func (h *host) start() {
 		good = nil
 	}
 	h.remembers = good != nil
+	if h.w.change != nil {
+		h.untellUnfiled()
+	}
 	if h.w.has(MemoryNotFiled) && good != nil {
 		forgets := *good
 		forgets.FileHeader, forgets.Memory = proxy.FileHeader{}, proxy.Memory{}
@@ -129,6 +140,11 @@ func (h *host) die(machine bool) {
 	if machine || !h.kernel {
 		h.plane = emptyPlane()
 		clear(h.keeps)
+	}
+	for c := range h.keeps {
+		if h.unfiled(c.frontend) {
+			delete(h.keeps, c)
+		}
 	}
 	// Connections end with whom they were to, sooner or later; those of a kernel run on.
 }

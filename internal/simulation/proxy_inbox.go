@@ -36,6 +36,7 @@ func (h *host) listed(k kind, all []client.Object, version string) {
 func (h *host) hearOwn(o client.Object) {
 	if o.GetName() == h.name {
 		h.own = o.(*v1alpha1.Proxy)
+		h.meet(h.own)
 	}
 }
 

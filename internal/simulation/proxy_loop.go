@@ -65,7 +65,7 @@ func (h *host) turn() bool {
 	h.removal = h.removal || turned || proxy.Removes(lb.Diff(h.plane.program, next.Program))
 	if h.w.has(SpeaksBeforeApply) && !turned {
 		s.seen = h.observe()
-		h.posted = s
+		h.post(s)
 		h.dirty, h.unapplied = false, &next
 		return true
 	}
@@ -76,8 +76,16 @@ func (h *host) turn() bool {
 	s.outcome = dataplane.Outcome{Refused: slices.Clone(h.plane.refused)}
 	s.seen = h.observe()
 	h.dirty = false
-	h.posted = s
+	h.post(s)
 	return true
+}
+
+// post hands to the reporter what was applied.
+func (h *host) post(s *stated) {
+	if h.posted == nil {
+		h.postedAt = time.Now()
+	}
+	h.posted = s
 }
 
 // apply makes the plane follow.
@@ -122,6 +130,16 @@ func (h *host) untell(before, next proxy.Wanted) {
 	}
 	for _, c := range h.plane.closing() {
 		h.plane.untold[c] = true
+	}
+}
+
+// untellUnfiled notes the connections of what the file doesn't name: the process that had it served ended before it filed that, and of
+// what the hub lacks the next one can say nothing.
+func (h *host) untellUnfiled() {
+	for c := range h.plane.conns {
+		if !h.disk.frontends[c.frontend] {
+			h.plane.untold[c] = true
+		}
 	}
 }
 

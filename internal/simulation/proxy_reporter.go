@@ -1,7 +1,10 @@
 package simulation
 
 import (
+	"time"
+
 	"fairlead.dev/fairlead/internal/dataplane"
+	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proxy"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -27,6 +30,9 @@ type stated struct {
 
 // report is the reporter's next thing to do.
 func (h *host) report() bool {
+	if h.files() {
+		return true
+	}
 	if !h.up || h.fenced || h.link.cut || h.own != nil && h.own.Spec.Fenced != nil {
 		return false
 	}
@@ -45,6 +51,9 @@ func (h *host) report() bool {
 	if !h.registered {
 		h.register()
 		return true
+	}
+	if time.Now().Before(h.claimAt) {
+		return false
 	}
 	switch h.now {
 	case resting:
@@ -82,6 +91,19 @@ func (h *host) report() bool {
 	return true
 }
 
+// additionsWithin is how long changes may wait for the file, but for removals, which wait for nothing.
+const additionsWithin = time.Second
+
+// files keeps the file when it is due, whether or not the hub can be told of it. False: it isn't.
+func (h *host) files() bool {
+	if !h.up || h.fenced || h.posted == nil || !h.removal && time.Since(h.postedAt) < additionsWithin || h.w.has(StatusFirst) {
+		return false
+	}
+	h.keepFile()
+	h.now = reporting
+	return true
+}
+
 // keepFile writes the file; what was removed is on disk when it returns.
 func (h *host) keepFile() {
 	if h.posted != nil {
@@ -89,7 +111,12 @@ func (h *host) keepFile() {
 	}
 	good := *h.told.good
 	good.Memory = h.view.Inbox.Memory()
-	h.disk = file{&good, h.told.served}
+	h.disk = file{&good, h.told.served, map[lb.FrontendID]bool{}}
+	for _, l := range h.told.wanted.Program.Listeners {
+		for _, f := range l.Frontends {
+			h.disk.frontends[f] = true
+		}
+	}
 	if (h.removal || h.firstFile) && !h.w.has(FileNotSynced) {
 		h.synced = h.disk
 	}

@@ -76,6 +76,7 @@ func (h *host) failed(px *v1alpha1.Proxy, err error) {
 	}
 	have := o.(*v1alpha1.Proxy)
 	switch {
+	case h.meet(have):
 	case have.UID != px.UID:
 		h.registered = false
 	case have.Status.Seq < h.object.Status.Seq:

@@ -8,7 +8,7 @@ import (
 // step lets time pass or something happen.
 func (w *World) step() {
 	if w.n(25) == 0 {
-		w.sleep([]time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 3 * time.Second}[w.n(5)])
+		w.sleep(w.temper.pauses[w.n(len(w.temper.pauses))])
 		return
 	}
 	w.act()
@@ -25,7 +25,17 @@ func (w *World) sleep(d time.Duration) {
 
 // act is one thing that happens.
 func (w *World) act() {
-	switch x := w.n(200); {
+	switch x := w.n(1000); {
+	case x < w.temper.users:
+		w.agents[w.n(len(w.agents))].user()
+		return
+	case x < w.temper.users+w.temper.chaos:
+		if !w.inside {
+			w.chaos()
+		}
+		return
+	}
+	switch x := w.n(195); {
 	case x < 40:
 		if h := w.hosts[w.n(hosts)]; h.up {
 			w.pump(h.link)
@@ -67,18 +77,12 @@ func (w *World) act() {
 		w.agents[w.n(len(w.agents))].step()
 	case x < 193:
 		w.hosts[w.n(hosts)].traffic()
-	case x < 195:
-		if len(w.delayed) > 0 {
-			i := w.n(len(w.delayed))
-			f := w.delayed[i]
-			w.delayed = append(w.delayed[:i], w.delayed[i+1:]...)
-			_, err := f()
-			w.trace("a late request runs: %v", err)
-		}
-	case x < 198:
-		w.agents[w.n(len(w.agents))].user()
-	case !w.inside:
-		w.chaos()
+	case len(w.delayed) > 0:
+		i := w.n(len(w.delayed))
+		f := w.delayed[i]
+		w.delayed = append(w.delayed[:i], w.delayed[i+1:]...)
+		_, err := f()
+		w.trace("a late request runs: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 func (w *World) settle() {
 	w.trace("faults stop")
 	w.calm = true
+	w.endRivalry()
 	for _, f := range w.delayed {
 		_, _ = f()
 	}

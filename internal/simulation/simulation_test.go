@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	steps = 2500
-	// stepsOfChanges are fewer: those schedules begin with something that is served.
-	stepsOfChanges = 1200
+	// steps of a schedule, under faults.
+	steps = 1200
 	// schedules that are played where FAIRLEAD_SIM_SCHEDULES doesn't say how many.
 	schedules = 500
 	// shards are played at once.
@@ -26,9 +25,6 @@ const (
 func run(t *testing.T, o simulation.Options) (r simulation.Result) {
 	t.Helper()
 	o.Steps = steps
-	if o.Changes {
-		o.Steps = stepsOfChanges
-	}
 	synctest.Test(t, func(*testing.T) { r = simulation.Run(o) })
 	return r
 }
@@ -83,6 +79,7 @@ func (s *summary) add(r simulation.Result) {
 	s.Changed += r.Changed
 	s.Thawed += r.Thawed
 	s.Kept += r.Kept
+	s.Rivals += r.Rivals
 	if r.Broken != "" {
 		s.broken++
 	}
@@ -123,8 +120,8 @@ func play(t *testing.T, o simulation.Options) *summary {
 			})
 		}
 	})
-	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained, hubs changed %d times, %d proxies thawed, %d frontends kept",
-		sum.schedules, sum.Programmed, sum.Freed, sum.Drained, sum.Changed, sum.Thawed, sum.Kept)
+	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained, hubs changed %d times, %d proxies thawed, %d frontends kept, %d rivals",
+		sum.schedules, sum.Programmed, sum.Freed, sum.Drained, sum.Changed, sum.Thawed, sum.Kept, sum.Rivals)
 	return sum
 }
 

@@ -40,6 +40,8 @@ type Result struct {
 	// Changed counts how often the hub became another, Thawed the proxies that followed it again after they were frozen, and
 	// Kept the frontends that were wanted on through it.
 	Changed, Thawed, Kept int
+	// Rivals are second processes of a proxy's name.
+	Rivals int
 }
 
 // World is everything in one schedule.
@@ -51,6 +53,7 @@ type World struct {
 	hosts  [hosts]*host
 	agents []*agent
 
+	temper  temper
 	delayed []func() (client.Object, error)
 	// calm: faults have stopped.
 	calm bool
@@ -79,7 +82,7 @@ func (w *World) has(b Bug) bool { return w.Bug == b }
 func (w *World) n(k int) int    { return w.random.IntN(k) }
 
 // faulty says that this request meets a fault.
-func (w *World) faulty() bool { return !w.calm && w.n(15) == 0 }
+func (w *World) faulty() bool { return !w.calm && w.temper.fault > 0 && w.n(w.temper.fault) == 0 }
 
 // broken notes what must not be; the first counts.
 func (w *World) broken(format string, args ...any) {
@@ -94,6 +97,7 @@ func Run(o Options) Result {
 	w := &World{Options: o, random: rand.New(rand.NewPCG(o.Seed, 5)), server: newServer(), renewed: map[string]time.Time{}, returned: map[string]int64{}}
 	w.server.observe = w.observe
 	w.quarantine = time.Duration(w.n(2)) * 5 * time.Second
+	w.drawTemper()
 	w.begin()
 	for i := 0; i < o.Steps && w.result.Broken == ""; i++ {
 		w.step()
@@ -124,12 +128,10 @@ func (w *World) begin() {
 		w.mgrs[i] = newManager(w, fmt.Sprintf("manager-%d", i))
 	}
 	w.mgrs[0].elect()
-	if w.Changes {
-		w.warmUp()
-	}
+	w.warmUp()
 }
 
-// warmUp has something be served, so that a hub that changes can take it away.
+// warmUp has something be served, which what comes can take away.
 func (w *World) warmUp() {
 	w.calm = true
 	for _, a := range w.agents {
