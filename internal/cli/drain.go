@@ -226,7 +226,7 @@ func (d *Drain) Judge(o *Objects, t Targets) {
 			d.State = DrainDraining
 			told = append(told, fmt.Sprintf("%s: the agent has yet to write to the hub that it drains", name))
 			d.Fix = "See to the tenant's agent: fairlead explain node " + name
-		case m == nil || m.State != stateDraining && m.State != stateDrained:
+		case !judged(g) || m == nil || m.State != stateDraining && m.State != stateDrained:
 			d.State = DrainDraining
 			told = append(told, fmt.Sprintf("%s: the manager has yet to say how far it is", name))
 			d.Fix = "See to the manager: fairlead status"
@@ -245,6 +245,11 @@ func (d *Drain) Judge(o *Objects, t Targets) {
 		return
 	}
 	d.Message = some(told)
+}
+
+// judged: the manager has spoken of the group as it is now. What it said before may be of an earlier drain.
+func judged(g *v1alpha1.TargetGroup) bool {
+	return condition(g.Status.Conditions, v1alpha1.ConditionHealthy, g.Generation) != nil
 }
 
 // openFor is a drain timeout for people.
