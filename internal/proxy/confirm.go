@@ -124,6 +124,13 @@ func (in *Inbox) present() *Memory {
 	return &in.memory
 }
 
+// hubUID is that of the hub that this proxy speaks to.
+func (in *Inbox) hubUID() string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.present().HubUID
+}
+
 // Sure says that the hub is the one that present remembers: it may be told something.
 func (in *Inbox) Sure() bool {
 	in.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -32,8 +33,10 @@ type fakeHub struct {
 	// nameless: nobody may read its kube-system namespace; readOnly: nobody may update a Proxy.
 	nameless bool
 	readOnly bool
-	forbid   map[string]bool
-	ending   map[string]bool
+	// bare: it serves no Proxies, as one where nothing is installed.
+	bare   bool
+	forbid map[string]bool
+	ending map[string]bool
 	// trouble is how writes of a namespace's report fail, troubled how many did; hung: no request is answered.
 	trouble  map[string]string
 	troubled int
@@ -138,6 +141,9 @@ func (h *fakeHub) replace(uid string) {
 
 func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy, err error) {
 	return out, h.call(func() error {
+		if h.bare {
+			return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", ofProxies, name, "404 page not found", 0, true)
+		}
 		px := h.proxies[name]
 		if px == nil {
 			return apierrors.NewNotFound(ofProxies, name)

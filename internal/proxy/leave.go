@@ -57,11 +57,19 @@ type goodbye struct {
 
 // may says why the hub can't be told now.
 func (w word) may(ctx context.Context) error {
-	_, err := w.hub.GetProxy(ctx, w.name)
-	if err == nil || apierrors.IsNotFound(err) {
-		return nil
+	if _, err := w.own(ctx); err != nil {
+		return fmt.Errorf("%w, and nothing was changed: %w; bring the hub back, or leave with --force and fence or delete Proxy %s there later", errHubAway, err, w.name)
 	}
-	return fmt.Errorf("%w, and nothing was changed: %w; bring the hub back, or leave with --force and fence or delete Proxy %s there later", errHubAway, err, w.name)
+	return nil
+}
+
+// own is the Proxy; nil: the hub has none, so that nobody waits for it.
+func (w word) own(ctx context.Context) (*v1alpha1.Proxy, error) {
+	a, err := ask(ctx, w.hub, w.name)
+	if err == nil && w.hubUID != "" && a.HubUID != w.hubUID {
+		err = fmt.Errorf("another hub answers: the UID of its namespace kube-system is %s, not %s", a.HubUID, w.hubUID)
+	}
+	return a.Proxy, err
 }
 
 // refusesLeave says why this process doesn't leave; empty: it does.
@@ -72,7 +80,7 @@ func (p *Proxy) refusesLeave(ctx context.Context, m message) string {
 	if m.Force {
 		return ""
 	}
-	if err := p.o.last().may(ctx); err != nil {
+	if err := p.last().may(ctx); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -182,7 +190,7 @@ func (p *Proxy) finish(ctx context.Context, g *goodbye) error {
 	}
 	err := errors.Join(errs...)
 	if err == nil {
-		err = p.o.last().say(ctx, g.asked.Force)
+		err = p.last().say(ctx, g.asked.Force)
 	}
 	last := message{Step: stepLeft, Force: g.asked.Force}
 	if err != nil {
@@ -208,10 +216,12 @@ func purge(dp dataplane.Dataplane) error {
 type word struct {
 	hub  Hub
 	name string
-	log  *slog.Logger
+	// hubUID is that of the hub that waits for it; empty: that isn't known.
+	hubUID string
+	log    *slog.Logger
 }
 
-func (o *Options) last() word { return word{o.Hub, o.Name, o.Logger} }
+func (p *Proxy) last() word { return word{p.o.Hub, p.o.Name, p.inbox.hubUID(), p.o.Logger} }
 
 // say writes phase Left, and deletes what this proxy reported. forced: if the hub isn't there, so be it.
 func (w word) say(ctx context.Context, forced bool) error {
@@ -242,12 +252,9 @@ func (w word) say(ctx context.Context, forced bool) error {
 }
 
 func (w word) try(ctx context.Context) error {
-	px, err := w.hub.GetProxy(ctx, w.name)
-	if apierrors.IsNotFound(err) {
-		return nil // Nobody waits for it.
-	}
-	if err != nil {
-		return fmt.Errorf("reading Proxy %s: %w", w.name, err)
+	px, err := w.own(ctx)
+	if err != nil || px == nil {
+		return err
 	}
 	if px.Status.Phase != v1alpha1.ProxyLeft {
 		px.ManagedFields = nil

@@ -308,3 +308,66 @@ func TestDrainsAreBounded(t *testing.T) {
 		t.Error("the Program itself has changed")
 	}
 }
+
+func TestTheLastWordIsNotSaidToAnotherHub(t *testing.T) {
+	hub := newFakeHub(&journal{})
+	hub.own = newOwn(newInbox(func(Resource, string) {}))
+	w := word{hub, "edge-1", hub.uid, slog.New(slog.DiscardHandler)}
+	if err := w.try(t.Context()); err != nil {
+		t.Errorf("the hub has no Proxy: %v", err)
+	}
+	hub.bare = true
+	if err := w.try(t.Context()); err == nil {
+		t.Error("it is said to a hub that serves no Proxies")
+	}
+	hub.bare, hub.uid = false, "another"
+	if err := w.try(t.Context()); err == nil {
+		t.Error("it is said to another hub")
+	}
+}
+
+// A hub that says nothing of Proxies, or another one, is none that was told.
+func TestNobodyLeavesByTheWordOfAnotherHub(t *testing.T) {
+	for name, c := range map[string]struct {
+		change, back func(h *fakeHub)
+		says         string
+	}{
+		"nothing is installed": {func(h *fakeHub) { h.bare = true }, func(h *fakeHub) { h.bare = false }, "could not find the requested resource"},
+		"another hub":          {func(h *fakeHub) { h.uid = "another" }, func(h *fakeHub) { h.uid = "hub-uid" }, "another hub"},
+	} {
+		for _, runs := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, runs %v", name, runs), func(t *testing.T) {
+				s, p := serving(t)
+				change := func(f func(h *fakeHub)) {
+					s.hub.mu.Lock()
+					defer s.hub.mu.Unlock()
+					f(s.hub)
+				}
+				if !runs {
+					p.stop()
+					if err := <-p.ended; err != nil {
+						t.Fatal(err)
+					}
+				}
+				change(c.change)
+				if err := s.leave(time.Second, nil); !strings.Contains(errorText(err), c.says) || !strings.Contains(err.Error(), "--force") {
+					t.Errorf("leaving: %v", err)
+				}
+				if _, err := os.Stat(filepath.Join(s.dir, "edge-1.last-good")); err != nil {
+					t.Error(err)
+				}
+				if runs {
+					if err := s.answers(); err != nil {
+						t.Errorf("it was refused, and yet: %v", err)
+					}
+				}
+				change(c.back)
+				s.mustSay(v1alpha1.ProxyServing, ReasonServing)
+				if err := s.leave(time.Second, nil); err != nil {
+					t.Fatal(err)
+				}
+				s.mustSay(v1alpha1.ProxyLeft, ReasonLeft)
+			})
+		}
+	}
+}

@@ -119,14 +119,17 @@ func (o *LeaveOptions) ask(ctx context.Context, c *wire.Conn) error {
 
 // alone does what the running process would.
 func (o *LeaveOptions) alone(ctx context.Context) error {
-	w := word{o.Hub, o.Name, o.Logger}
+	g := o.lastGood()
+	w := word{o.Hub, o.Name, "", o.Logger}
+	if g != nil {
+		w.hubUID = g.memory().HubUID
+	}
 	if err := w.may(ctx); err != nil && !o.Force {
 		return err
 	}
 	if err := o.chooseDataplane(ctx); err != nil {
 		return err
 	}
-	g := o.lastGood()
 	if err := o.nobodyElse(ctx, g); err != nil {
 		return err
 	}
@@ -176,6 +179,9 @@ func (o *LeaveOptions) lastGood() *LastGood {
 // process that reported last is known to be gone if it is the one that wrote the file.
 func (o *LeaveOptions) nobodyElse(ctx context.Context, g *LastGood) error {
 	px, err := o.Hub.GetProxy(ctx, o.Name)
+	if err != nil && !lacks(err, o.Name) && !o.Force {
+		return fmt.Errorf("reading Proxy %s: %w", o.Name, err)
+	}
 	if err != nil || px.Status.Phase == v1alpha1.ProxyLeft || g != nil && g.Boot == px.Status.Boot {
 		return nil // It was never there, or is away, which may was asked about.
 	}
