@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,6 +88,14 @@ func testProxyIdentities(t *testing.T, h *hub) {
 			}
 			px.Spec.Fenced = &v1alpha1.Fence{By: "test", Reason: "test"}
 			if err := h.typed.Update(ctx, px); err != nil {
+				t.Fatal(err)
+			}
+			px.Spec.Fenced = nil
+			if err := h.typed.Update(ctx, px.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "has not said yet that it is fenced") {
+				t.Errorf("taking off a fence that the proxy has not read: %v", err)
+			}
+			meta.SetStatusCondition(&px.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Fenced"})
+			if err := h.typed.Status().Update(ctx, px); err != nil {
 				t.Fatal(err)
 			}
 			px.Spec.Fenced = nil

@@ -191,11 +191,16 @@ func (w *world) awaitState(t *testing.T, tenant *fleet.Tenant, node, state, mess
 // fence sets a Proxy's fence; reason "": takes it away.
 func (w *world) fence(t *testing.T, proxy, reason string) {
 	t.Helper()
+	must(t, w.tryFence(t, proxy, reason))
+}
+
+// tryFence is fence, which the hub may refuse.
+func (w *world) tryFence(t *testing.T, proxy, reason string) error {
 	patch := `{"spec":{"fenced":null}}`
 	if reason != "" {
 		patch = fmt.Sprintf(`{"spec":{"fenced":{"by":"test","reason":%q}}}`, reason)
 	}
-	must(t, w.Hub.API.Patch(t.Context(), &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: proxy}}, client.RawPatch(types.MergePatchType, []byte(patch))))
+	return w.Hub.API.Patch(t.Context(), &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: proxy}}, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
 // awaitProxy waits until a Proxy has that reason in its condition Ready.

@@ -2,11 +2,16 @@ package survival
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/traffic"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const excluded = "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -63,7 +68,8 @@ func (w *world) connects(t *testing.T, x *extra, tenant *fleet.Tenant, node stri
 }
 
 // fencedProxy: a proxy is dead, and a person fences it, so that its address goes to another tenant. Later the host comes back
-// with the file of before, and the fence is taken away: not one request to the address is answered by who had it.
+// with the file of before: not one request to the address is answered by who had it, neither before nor after the fence is taken
+// away. That can't be done sooner than the proxy has read it.
 func fencedProxy(t *testing.T, w *world) {
 	x := w.newExtra(t, "edge-5", 86)
 	w.awaitProxy(t, x.name, "Serving")
@@ -79,9 +85,25 @@ func fencedProxy(t *testing.T, w *world) {
 		w.fence(t, x.name, "its host is gone")
 		w.passedOn(t, h, w.all()...)
 	})
-	w.fence(t, x.name, "")
+	if err := w.tryFence(t, x.name, ""); !apierrors.IsInvalid(err) {
+		t.Errorf("a fence that the proxy hasn't read is taken away: %v", err)
+	}
 	must(t, x.process.Start())
 	way, served := x.Way(h.address, webPort), 0
+	eventually(t, soon, "the proxy to say that it is fenced", func(ctx context.Context) error {
+		if answer, err := way.Ask(ctx, "/"); err == nil {
+			t.Fatalf("a fenced proxy serves: %s answers", answer.Cluster)
+		}
+		p := &v1alpha1.Proxy{}
+		if err := w.Hub.API.Get(ctx, client.ObjectKey{Name: x.name}, p); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Reason != "Fenced" {
+			return fmt.Errorf("it says %+v", c)
+		}
+		return nil
+	})
+	w.fence(t, x.name, "")
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); {
 		answer, err := way.Ask(t.Context(), "/")
 		switch {

@@ -145,6 +145,7 @@ type ProxyStatus struct {
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have 63 characters at most: choose a shorter one"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.fenced) || has(self.spec.fenced) || !has(self.status) || !has(self.status.boot) || has(self.status.phase) && self.status.phase == 'Left' || has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'Fenced')",message="the proxy has not said yet that it is fenced (Ready=False, Fenced), and may come back with what it served: start it first, or delete this Proxy"
 type Proxy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
