@@ -82,31 +82,12 @@ func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) error {
 			return nil
 		}
 		target.State = state
-		if err := h.client.Update(ctx, g, client.FieldOwner(drainManager)); err != nil {
-			return err
-		}
-		return h.disown(ctx, g)
+		return h.client.Update(ctx, g, client.FieldOwner(drainManager))
 	})
 	if err != nil {
 		return fmt.Errorf("writing spec.targets of TargetGroup %s: %w", key, err)
 	}
 	return nil
-}
-
-// disown gives up the fields that were just written. Else whoever applies the group couldn't take the drained target
-// out any more: of an entry with two owners, server-side apply leaves what the other one wrote.
-func (h *Hub) disown(ctx context.Context, g *v1alpha1.TargetGroup) error {
-	var kept []metav1.ManagedFieldsEntry
-	for _, m := range g.ManagedFields {
-		if m.Manager != drainManager {
-			kept = append(kept, m)
-		}
-	}
-	if len(kept) == len(g.ManagedFields) || len(kept) == 0 {
-		return nil
-	}
-	g.ManagedFields = kept
-	return h.client.Update(ctx, g)
 }
 
 // Look reads what Judge needs.
