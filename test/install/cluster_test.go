@@ -2,7 +2,6 @@ package install_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -139,10 +137,10 @@ func (c *cluster) admits(t *testing.T, namespace string, p corev1.PodTemplateSpe
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: p.Spec}
 	pod.Namespace, pod.Name = namespace, "one"
-	kubetest.Eventually(t, soon, "namespace "+namespace+" to have its account", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "namespace "+namespace+" to let in the Pod", func(ctx context.Context) error {
 		err := c.api.Create(ctx, pod.DeepCopy(), client.DryRunAll)
-		if apierrors.IsForbidden(err) && !meta.IsNoMatchError(err) && errors.Is(ctx.Err(), nil) {
-			return err // the account, for a moment; else the last error says what isn't allowed
+		if apierrors.IsForbidden(err) {
+			return err // for as long as the namespace's account is not made; else this says what isn't allowed
 		}
 		if err != nil {
 			t.Fatal(err)
