@@ -18,7 +18,8 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "A hub, two tenant clusters and two proxies on this machine",
 		Long: `Starts a hub and two tenant clusters of three nodes each, without containers and without root, the manager, an
-agent in each tenant and two proxies, applies example Services and shows what happens to requests, until Ctrl-C.
+agent in each tenant and two proxies, applies example Services and shows what happens to requests, until Ctrl-C. On a terminal,
+keys have a node die, the hub go away or be replaced by an empty one, and a proxy be cut off from the hub.
 
 With --check it runs its story instead, of ` + strings.Join(demo.Steps(), ", ") + `. It prints a line a
 step, and for long ones what happens and what is expected. It takes about five minutes.
@@ -36,6 +37,14 @@ It needs the kube binary, which "make kube" builds.`,
 			o.Self, o.Out, o.Screen = self, cmd.OutOrStdout(), term.IsTerminal(int(os.Stdout.Fd()))
 			if check {
 				return demo.Check(cmd.Context(), o)
+			}
+			if term.IsTerminal(int(os.Stdin.Fd())) {
+				restore, err := eachKey(os.Stdin)
+				if err != nil {
+					return err
+				}
+				defer restore()
+				o.Keys = os.Stdin
 			}
 			return demo.Run(cmd.Context(), o)
 		},

@@ -2,7 +2,7 @@
 // without one.
 //
 //	Options ─▶ Fleet of a hub and two tenant clusters, with examples/*.yaml
-//	             ├─ Run:   a live view, until the person has seen enough
+//	             ├─ Run:   a live view, until the person has seen enough; keys break parts
 //	             └─ Check: steps, each an event and a claim that can fail
 //
 // A program that dies unasked is restarted, and counts as a failure of the step.

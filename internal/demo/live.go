@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -46,14 +47,26 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	say("ready after %s\n%s", time.Since(began).Round(100*time.Millisecond), invitation(f))
-	v := &view{Fleet: f, screen: out, generator: traffic.NewGenerator(), served: map[servedPort]*live{}}
+	k, offers := &keys{Fleet: f, say: say}, ""
+	if o.Keys != nil {
+		offers = k.offers()
+	}
+	say("ready after %s\n%s", time.Since(began).Round(100*time.Millisecond), invitation(f, offers))
+	v := &view{Fleet: f, screen: out, generator: traffic.NewGenerator(), served: map[servedPort]*live{}, unsure: k.replacing.Load}
 	defer v.generator.Stop()
+	if o.Keys == nil {
+		return v.run(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	listening.Go(func() { k.listen(ctx, o.Keys) })
+	defer listening.Wait() // before the fleet ends
+	defer cancel()
 	return v.run(ctx)
 }
 
-// invitation is what a person can do now.
-func invitation(f *fleet.Fleet) string {
+// invitation is what a person can do now, with the keys that are offered.
+func invitation(f *fleet.Fleet, offers string) string {
 	t := f.Tenants[0]
 	where := ""
 	if path := f.ClientsNamespace(f.Proxies[0]); path != "" {
@@ -75,8 +88,9 @@ Three things to try in another terminal:
   kubectl expose deployment web --name=shop --type=LoadBalancer --port=80 --target-port=8080
   kubectl describe service shop                                     # where it is served or, on builtin, why port 80 may not be bound
 %s
+%s
 Ctrl-C ends the demo.
-`, f.Hub.Kubeconfig(), f.Tenants[0].Name(), f.Tenants[0].Kubeconfig(), f.Tenants[1].Name(), f.Tenants[1].Kubeconfig(), f.Dir, t.Kubeconfig(), where)
+`, f.Hub.Kubeconfig(), f.Tenants[0].Name(), f.Tenants[0].Kubeconfig(), f.Tenants[1].Name(), f.Tenants[1].Kubeconfig(), f.Dir, t.Kubeconfig(), where, offers)
 }
 
 // view is what a person sees.
@@ -85,6 +99,11 @@ type view struct {
 	screen    *screen
 	generator *traffic.Generator
 	served    map[servedPort]*live
+	// unsure tells that what the hub lists is not all that there is.
+	unsure func() bool
+	// balancers and groups are what the hub said last when it was sure.
+	balancers clusterv1.LoadBalancerList
+	groups    v1alpha1.TargetGroupList
 }
 
 // servedPort is one port of one LoadBalancer.
@@ -115,7 +134,7 @@ func (v *view) run(ctx context.Context) error {
 				return nil
 			}
 			if err != nil {
-				rows = append(rows, "the hub does not answer: "+err.Error())
+				rows = append(rows, "the hub does not answer, this is what it said last: "+err.Error())
 			}
 			v.screen.show(rows)
 		}
@@ -131,8 +150,12 @@ func (v *view) look(ctx context.Context) ([]string, error) {
 	if errHub == nil {
 		errHub = v.Hub.API.List(ctx, groups)
 	}
+	sure := errHub == nil && !v.unsure()
+	if sure {
+		v.balancers, v.groups = *balancers, *groups
+	}
 	members := map[string]string{}
-	for _, g := range groups.Items {
+	for _, g := range v.groups.Items {
 		members[g.Namespace] = g.Status.Members
 	}
 	counts := map[string][]traffic.Count{}
@@ -141,7 +164,7 @@ func (v *view) look(ctx context.Context) ([]string, error) {
 	}
 	rows := []string{fmt.Sprintf("%-24s %-12s %-8s %-10s %s", "SERVICE", "ADDRESS", "MEMBERS", "REQUESTS/S", "FAILED SO FAR, BY PROXY")}
 	seen := map[servedPort]bool{}
-	for _, b := range balancers.Items {
+	for _, b := range v.balancers.Items {
 		name := b.Name
 		if origin := b.Annotations[v1alpha1.AnnotationOrigin]; origin != "" {
 			name = origin[strings.LastIndexByte(origin, '/')+1:]
@@ -164,7 +187,7 @@ func (v *view) look(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
-	if errHub == nil {
+	if sure {
 		v.forget(seen)
 	}
 	slices.Sort(rows[1:])

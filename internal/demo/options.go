@@ -26,6 +26,8 @@ type Options struct {
 	Only string
 	// Out is where the person reads.
 	Out io.Writer
+	// Keys are what the person presses, in Run; nil: nothing is offered.
+	Keys io.Reader
 	// Screen redraws a few lines of Out in place, for terminals.
 	Screen bool
 }
