@@ -21,7 +21,7 @@ func (a *agent) stepEpoch() bool {
 		return false
 	}
 	epoch := a.tenant.Status.HubEpoch
-	if !a.w.has(EpochUnlooked) && !a.allThere() {
+	if !a.allThere() {
 		return false
 	}
 	key := types.NamespacedName{Namespace: a.namespace, Name: v1alpha1.AgentLease}
@@ -78,7 +78,7 @@ func (a *agent) look() {
 
 // relists begins anew, with all lists, when the hub begins an epoch.
 func (a *agent) relists() bool {
-	if a.tenant == nil || a.tenant.Status.HubEpoch <= max(a.noted, a.relisted) || a.w.has(EpochUnlooked) {
+	if a.tenant == nil || a.tenant.Status.HubEpoch <= max(a.noted, a.relisted) {
 		return false
 	}
 	a.relisted = a.tenant.Status.HubEpoch

@@ -47,6 +47,7 @@ func (w *World) chaos() {
 	case 5, 6:
 		if !h.up && !h.fenced && (h.made || w.n(3) == 0) {
 			h.start()
+			h.lag()
 			h.link.cut = w.n(3) == 0
 			w.trace("%s starts as %s, cut off: %v", h.name, h.boot, h.link.cut)
 		}
@@ -88,6 +89,7 @@ func (w *World) chaos() {
 	case 14:
 		if h.up && h.fromHub && (h.told != nil || h.posted != nil) && w.n(2) == 0 {
 			h.handOver()
+			h.lag()
 			w.trace("%s is handed over to %s", h.name, h.boot)
 		}
 	case 15:
@@ -101,6 +103,7 @@ func (w *World) chaos() {
 		if h.up && h.fromHub && w.n(3) == 0 {
 			h.die(true)
 			h.start()
+			h.lag()
 			h.link.cut = w.n(3) > 0
 			w.trace("%s: its machine fails, and starts again as %s, cut off: %v", h.name, h.boot, h.link.cut)
 		}

@@ -112,9 +112,6 @@ func (c *cacheClient) Create(_ context.Context, obj client.Object, _ ...client.C
 // Update updates an Address.
 func (c *cacheClient) Update(_ context.Context, obj client.Object, _ ...client.UpdateOption) error {
 	next := deepCopy(obj)
-	if c.m.w.has(NoVersionOnUpdate) {
-		next.SetResourceVersion("")
-	}
 	return c.answer(obj)(c.request(func() (client.Object, error) { return c.m.w.server.update(next) }))
 }
 
@@ -125,6 +122,7 @@ func (c *cacheClient) Delete(_ context.Context, obj client.Object, opts ...clien
 	k, key, p := kindOf(obj), keyOf(obj), o.Preconditions
 	if c.m.w.has(NoPreconditions) {
 		p = nil
+		c.m.w.delayed = append(c.m.w.delayed, func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
 	}
 	_, err := c.request(func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
 	return err
@@ -184,10 +182,7 @@ type liveReader struct {
 	m *manager
 }
 
-func (r *liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	if r.m.w.has(ReadsTheCache) {
-		return (&cacheClient{m: r.m}).Get(ctx, key, obj)
-	}
+func (r *liveReader) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	o, err := r.m.link.get(kindOf(obj), key)
 	if err != nil {
 		return err

@@ -96,16 +96,13 @@ func (m *manager) stands() bool { return time.Now().Before(m.paused) }
 
 // mayWrite says why nothing may be written now.
 func (m *manager) mayWrite(ctx context.Context) error {
-	switch {
-	case m.w.has(OldLeaderWrites):
-		return nil
-	case m.w.has(OldCaches):
-		if !m.leads || time.Since(m.renewed) >= renewDeadline {
-			return lead.ErrNotLeading
-		}
-		return nil
+	if !m.w.has(OldCaches) {
+		return m.guard.Check(ctx)
 	}
-	return m.guard.Check(ctx)
+	if !m.leads || time.Since(m.renewed) >= renewDeadline {
+		return lead.ErrNotLeading
+	}
+	return nil
 }
 
 // elect renews the Lease, or tries to get it, when it is time. A leader that can't renew ends, and so does a manager whose hub is

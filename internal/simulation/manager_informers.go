@@ -111,7 +111,7 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 			m.adoption.Look()
 			m.adQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.Proxy:
-			m.fleet.SetProxy(m.heardOf(o))
+			m.fleet.SetProxy(o)
 			m.heard.known[o.Name] = true
 			m.heard.serving[o.Name] = o.Status.Phase == v1alpha1.ProxyServing
 		case *coordinationv1.Lease:
@@ -123,22 +123,13 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 				return
 			}
 			m.heard.leases[o.Name] = versionOf(o)
-			if first && !m.w.has(RenewedByList) {
+			if first {
 				m.fleet.ListLease(o)
 			} else {
 				m.fleet.SetLease(o)
 			}
 		}
 	})
-}
-
-// heardOf is a Proxy as the fleet hears of it.
-func (m *manager) heardOf(p *v1alpha1.Proxy) *v1alpha1.Proxy {
-	if m.w.has(ReportsNotAwaited) {
-		p = p.DeepCopy()
-		p.Status.Reports = ""
-	}
-	return p
 }
 
 func (m *manager) forget(k kind, o client.Object) {

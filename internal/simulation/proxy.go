@@ -149,6 +149,13 @@ func (h *host) die(machine bool) {
 	// Connections end with whom they were to, sooner or later; those of a kernel run on.
 }
 
+// lag has a new process hear of one resource later than of the others.
+func (h *host) lag() {
+	if k := h.link.kinds[h.w.n(len(h.link.kinds))]; h.w.n(2) == 0 {
+		h.link.late[k] = time.Now().Add(time.Duration(h.w.n(8)) * time.Second)
+	}
+}
+
 // handOver has the next process take over all that this one serves and has open.
 func (h *host) handOver() {
 	h.keepFile()

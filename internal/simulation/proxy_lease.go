@@ -17,7 +17,7 @@ func (h *host) renew() bool {
 		return false
 	}
 	h.renewAt = time.Now().Add(500 * time.Millisecond)
-	if era, _ := h.view.Inbox.Era(); (!h.view.Inbox.Sure() || h.spoken != era) && !h.w.has(LeaseBeforeWord) {
+	if era, _ := h.view.Inbox.Era(); !h.view.Inbox.Sure() || h.spoken != era {
 		return false
 	}
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: h.name}}
@@ -27,9 +27,6 @@ func (h *host) renew() bool {
 	now := metav1.NowMicro()
 	l.Spec.RenewTime = &now
 	l.Annotations = map[string]string{v1alpha1.AnnotationBoot: h.boot, v1alpha1.AnnotationThrough: h.published, v1alpha1.AnnotationSeq: strconv.FormatInt(h.seq, 10)}
-	if h.w.has(LeaseWithoutSeq) {
-		delete(l.Annotations, v1alpha1.AnnotationSeq)
-	}
 	for range 3 {
 		var o client.Object
 		var err error

@@ -40,7 +40,7 @@ func (h *host) turn() bool {
 		h.w.result.Thawed++
 	}
 	h.note(next.Changes)
-	if !h.fromHub && (next.Complete || h.w.has(IncompleteView)) && h.registered {
+	if !h.fromHub && (next.Complete && h.registered || h.w.has(IncompleteView)) {
 		h.fromHub = true
 	}
 	if !h.fromHub {

@@ -41,7 +41,7 @@ func (h *host) register() {
 		if err == nil {
 			a.Proxy = o.(*v1alpha1.Proxy)
 		}
-		if !h.view.Inbox.Same(a) && !h.w.has(RegistersAnywhere) {
+		if !h.view.Inbox.Same(a) {
 			return
 		}
 	}

@@ -104,7 +104,7 @@ func (h *host) files() bool {
 	return true
 }
 
-// keepFile writes the file; what was removed is on disk when it returns.
+// keepFile writes the file; what was removed is on disk when it returns, anything else by chance.
 func (h *host) keepFile() {
 	if h.posted != nil {
 		h.told, h.posted = h.posted, nil
@@ -117,7 +117,7 @@ func (h *host) keepFile() {
 			h.disk.frontends[f] = true
 		}
 	}
-	if (h.removal || h.firstFile) && !h.w.has(FileNotSynced) {
+	if h.firstFile || h.removal && !h.w.has(FileNotSynced) || !h.removal && h.w.n(2) == 0 {
 		h.synced = h.disk
 	}
 	h.removal, h.firstFile = false, false

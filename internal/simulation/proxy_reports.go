@@ -87,7 +87,7 @@ func (h *host) readReports() {
 		if o.GetName() == h.name {
 			r := o.(*v1alpha1.ProxyReport)
 			h.known[r.Namespace] = r
-			if r.Boot == h.boot && !h.w.has(LostAnswerForgotten) {
+			if r.Boot == h.boot {
 				h.version = max(h.version, versionOf(r))
 			}
 		}
@@ -154,9 +154,7 @@ func (h *host) writeReport(ns string, next *v1alpha1.ProxyReport) bool {
 		delete(h.held, ns)
 		return true
 	case apierrors.IsForbidden(err):
-		if !h.w.has(HeldNotSaid) {
-			h.held[ns] = time.Now().Add(heldFor)
-		}
+		h.held[ns] = time.Now().Add(heldFor)
 		return true
 	case err != nil && h.w.has(LostIsWritten) && !apierrors.IsConflict(err):
 		if next != nil {
