@@ -24,18 +24,23 @@ func TestStoryInKernel(t *testing.T) { tell(t, "nftables") }
 func tell(t *testing.T, dataplane string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
+	if err := demo.Check(ctx, demo.Options{Self: build(ctx, t), Dataplane: dataplane, Away: away, Out: t.Output()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build builds what is tested: bin/fairlead may be older.
+func build(ctx context.Context, t *testing.T) string {
+	t.Helper()
 	root, err := testkit.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// bin/fairlead may be older than what is tested.
 	self := filepath.Join(t.TempDir(), "fairlead")
 	build := exec.CommandContext(ctx, "go", "build", "-o", self, "./cmd/fairlead")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building fairlead: %s\n%s", err, out)
 	}
-	if err := demo.Check(ctx, demo.Options{Self: self, Dataplane: dataplane, Away: away, Out: t.Output()}); err != nil {
-		t.Fatal(err)
-	}
+	return self
 }
