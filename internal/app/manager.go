@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -146,6 +147,11 @@ func managerCache() cache.Options {
 		panic(fmt.Sprintf("the label %s is none: %v", v1alpha1.LabelTenant, err)) // a constant
 	}
 	ours := cache.ByObject{Label: labels.NewSelector().Add(*made)}
+	madeFor, err := labels.NewRequirement(v1alpha1.LabelFor, selection.Exists, nil)
+	if err != nil {
+		panic(fmt.Sprintf("the label %s is none: %v", v1alpha1.LabelFor, err)) // a constant
+	}
+	served := cache.ByObject{Label: labels.NewSelector().Add(*madeFor)}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -153,6 +159,8 @@ func managerCache() cache.Options {
 				v1alpha1.SystemNamespace: {},
 				cache.AllNamespaces:      {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.AgentLease)},
 			}},
+			&corev1.Service{}:            served,
+			&discoveryv1.EndpointSlice{}: served,
 			&corev1.ServiceAccount{}:     ours,
 			&corev1.ResourceQuota{}:      ours,
 			&rbacv1.RoleBinding{}:        ours,

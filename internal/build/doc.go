@@ -29,7 +29,8 @@
 //	class doesn't exist                               ClassNotFound     LoadBalancer
 //	class is not among Tenant.spec.classes            ClassNotAllowed   LoadBalancer
 //	Tenant.spec.suspend                               Suspended         LoadBalancer
-//	class without proxy; placement One                NotSupported      LoadBalancer
+//	class with neither proxy nor service;
+//	placement One                                     NotSupported      LoadBalancer
 //	spec.infrastructureRef                            NotSupported      LoadBalancer
 //	no port (role ControlPlane has a default)         NoPorts           LoadBalancer
 //	spec.sourceRanges that are none                   Invalid           LoadBalancer
@@ -60,6 +61,21 @@
 //	neither address nor name; UID and address twice   Invalid           that address
 //	name that stands for no address, or some outside  -                 that target, or those; this proxy's Absent
 //	target's weight or drainFor out of bounds         Invalid           without: 1, unset
+//
+// A class with service is none of a proxy's: the manager makes a Service of the hub from its LoadBalancers. There this
+// is otherwise:
+//
+//	class of type ClusterIP with loadBalancerClass    Invalid           LoadBalancer
+//	class's labels or annotations that are none       Invalid           LoadBalancer
+//	proxyProtocol                                     NotSupported      LoadBalancer
+//	sourceRanges, and class of type ClusterIP         NotSupported      LoadBalancer
+//	healthCheck, and failOpen false                   NotSupported      LoadBalancer
+//	sessionAffinityTimeout                            -                 honoured
+//	idleTimeout, drainTimeout, healthCheck            NotSupported      without
+//	addressPools                                      NotSupported      without
+//	class's addressPools, defaults                    NotSupported      without
+//	target known by a name alone                      NotSupported      that target
+//	loopback and link-local addresses                 TargetNotAllowed  that address, whatever targetCIDRs say
 //
 // A namespace of no Tenant is the hub operator's: it may use every class and
 // target. A Tenant's targets lie in its targetCIDRs, and none may where the list is

@@ -47,7 +47,11 @@ type outputs struct {
 // ours says that this proxy's pool serves the LoadBalancer's class, or that
 // nobody can know whose it is.
 func ours(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, pool string) bool {
-	return l.DeletionTimestamp == nil && (class == nil || class.Spec.Proxy == nil || class.Spec.Proxy.Pool == pool)
+	switch {
+	case l.DeletionTimestamp != nil, class != nil && class.Spec.Service != nil:
+		return false
+	}
+	return class == nil || class.Spec.Proxy == nil || class.Spec.Proxy.Pool == pool
 }
 
 // serve builds one LoadBalancer's part from its inputs and the Problems that Validate found.

@@ -36,6 +36,11 @@ func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tena
 	f.class(l, class, tenant)
 	f.wholeSpec(l)
 	f.comforts(l)
+	if class != nil && class.Spec.Service != nil {
+		f.onService(l, class.Spec.Service)
+	} else {
+		f.onProxies(l)
+	}
 	f.ports(l)
 	return f.sorted()
 }
@@ -78,8 +83,10 @@ func ValidateClass(class *v1alpha1.LoadBalancerClass) []lb.Problem {
 	}
 	f := &findings{object: lb.ObjectRef{Kind: "LoadBalancerClass", Name: class.Name}}
 	switch p := class.Spec.Proxy; {
+	case class.Spec.Service != nil:
+		f.classService(class)
 	case p == nil:
-		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy are supported yet: use one")
+		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy or spec.service are supported yet: use one")
 	case p.Placement != "" && p.Placement != v1alpha1.PlacementEvery:
 		f.refuse("spec.proxy.placement", clusterv1.ReasonNotSupported, "placement %s is not supported yet: use placement Every", p.Placement)
 	case p.ClientAddress != "" && p.ClientAddress != v1alpha1.ClientAddressKeep && p.ClientAddress != v1alpha1.ClientAddressHide:
@@ -110,9 +117,6 @@ func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
 // comforts finds what the LoadBalancer is served without.
 func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 	s := &l.Spec
-	if d := s.SessionAffinityTimeout; s.SessionAffinity == clusterv1.SessionAffinityClientIP && d != nil && d.Duration != defaultAffinityTimeout {
-		f.without("spec.sessionAffinityTimeout", clusterv1.ReasonNotSupported, "affinity does not end by time, a client keeps its target until targets change: remove it")
-	}
 	if s.Role == clusterv1.RoleControlPlane {
 		f.without("spec.role", clusterv1.ReasonNotSupported, "endpoints of control planes are not published yet: set the Cluster's endpoint by hand")
 	}
@@ -141,6 +145,14 @@ func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 	f.bounded("spec.drainTimeout", s.DrainTimeout, 0, maxDuration)
 	f.bounded("spec.idleTimeout", s.IdleTimeout, 0, maxDuration)
 	f.healthCheck("spec.healthCheck", s.HealthCheck)
+}
+
+// onProxies finds what our proxies serve without.
+func (f *findings) onProxies(l *clusterv1.LoadBalancer) {
+	s := &l.Spec
+	if d := s.SessionAffinityTimeout; s.SessionAffinity == clusterv1.SessionAffinityClientIP && d != nil && d.Duration != defaultAffinityTimeout {
+		f.without("spec.sessionAffinityTimeout", clusterv1.ReasonNotSupported, "affinity does not end by time, a client keeps its target until targets change: remove it")
+	}
 }
 
 // ports finds what refuses single ports.

@@ -30,6 +30,12 @@ func goodClass() *v1alpha1.LoadBalancerClass {
 	}
 }
 
+// ofService makes a class one of Services of the hub.
+func ofService(c *v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass {
+	c.Spec.Proxy, c.Spec.Service = nil, &v1alpha1.ClassService{Type: "LoadBalancer"}
+	return c
+}
+
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 func TestValidate(t *testing.T) {
@@ -57,7 +63,40 @@ func TestValidate(t *testing.T) {
 		"no class":              {lb: func(s *spec) { s.ClassName = "" }, class: func(*lbc) *lbc { return nil }, reason: clusterv1.ReasonNoClass, field: "spec.className", costs: all},
 		"class to be written":   {lb: func(s *spec) { s.ClassName = "" }},
 		"class of another kind": {class: func(c *lbc) *lbc { c.Spec.Proxy = nil; return c }, reason: clusterv1.ReasonNotSupported, field: "spec.className", costs: all},
-		"placement One":         {class: func(c *lbc) *lbc { c.Spec.Proxy.Placement = "One"; return c }, reason: clusterv1.ReasonNotSupported, field: "spec.className", costs: all},
+		"Service":               {class: ofService},
+		"Service of two minds": {class: func(c *lbc) *lbc {
+			c = ofService(c)
+			c.Spec.Service.Type = "ClusterIP"
+			c.Spec.Service.LoadBalancerClass = "x/y"
+			return c
+		}, reason: clusterv1.ReasonInvalid, field: "spec.className", costs: all},
+		"Service with a bad label": {class: func(c *lbc) *lbc {
+			c = ofService(c)
+			c.Spec.Service.Labels = map[string]string{"a": "b c"}
+			return c
+		}, reason: clusterv1.ReasonInvalid, field: "spec.className", costs: all},
+		"Service with a bad annotation": {class: func(c *lbc) *lbc {
+			c = ofService(c)
+			c.Spec.Service.Annotations = map[string]string{"a b": ""}
+			return c
+		}, reason: clusterv1.ReasonInvalid, field: "spec.className", costs: all},
+		"Service, affinity for a minute": {class: ofService, lb: func(s *spec) { s.SessionAffinity = "ClientIP"; s.SessionAffinityTimeout = duration(time.Minute) }},
+		"Service, PROXY protocol":        {class: ofService, lb: func(s *spec) { s.ProxyProtocol = "V2" }, reason: clusterv1.ReasonNotSupported, field: "spec.proxyProtocol", costs: all},
+		"Service, sources":               {class: ofService, lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8"} }},
+		"ClusterIP, sources": {class: func(c *lbc) *lbc {
+			c = ofService(c)
+			c.Spec.Service.Type = "ClusterIP"
+			return c
+		}, lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8"} }, reason: clusterv1.ReasonNotSupported, field: "spec.sourceRanges", costs: all},
+		"Service, check": {class: ofService, lb: func(s *spec) { s.HealthCheck = &clusterv1.HealthCheck{Type: "TCP"} }, reason: clusterv1.ReasonNotSupported, field: "spec.healthCheck", costs: none},
+		"Service, policy Local": {class: ofService, lb: func(s *spec) {
+			no := false
+			s.FailOpen, s.HealthCheck = &no, &clusterv1.HealthCheck{Type: "HTTP", Port: 32000}
+		}, reason: clusterv1.ReasonNotSupported, field: "spec.healthCheck", costs: all},
+		"Service, idle":  {class: ofService, lb: func(s *spec) { s.IdleTimeout = duration(time.Hour) }, reason: clusterv1.ReasonNotSupported, field: "spec.idleTimeout", costs: none},
+		"Service, drain": {class: ofService, lb: func(s *spec) { s.DrainTimeout = duration(time.Hour) }, reason: clusterv1.ReasonNotSupported, field: "spec.drainTimeout", costs: none},
+		"Service, pools": {class: ofService, lb: func(s *spec) { s.AddressPools = []string{"public"} }, reason: clusterv1.ReasonNotSupported, field: "spec.addressPools", costs: none},
+		"placement One":  {class: func(c *lbc) *lbc { c.Spec.Proxy.Placement = "One"; return c }, reason: clusterv1.ReasonNotSupported, field: "spec.className", costs: all},
 		"infrastructureRef": {lb: func(s *spec) {
 			s.ClassName = ""
 			s.InfrastructureRef = &clusterv1.ObjectReference{Kind: "X", Name: "x"}

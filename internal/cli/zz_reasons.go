@@ -58,11 +58,13 @@ func reasonText(reason string) string {
 	case "MembersUnhealthy":
 		return "Some serving targets fail their check; see to those that status.targets names, or mend the check."
 	case "NameTaken":
-		return "Somebody else made a LoadBalancer of that name in the hub; ask the hub's operator."
+		return "Another object has the name that would be the LoadBalancer's in the hub; rename one of the two."
 	case "NamespaceNotAdmitted":
 		return "The namespace belongs to no Tenant and no pool names it."
 	case "NamespaceTaken":
 		return "The Tenant's namespace exists and is not its own; choose another, or label it fairlead.dev/tenant."
+	case "NoActiveTargets":
+		return "No target takes new connections; see to those of the TargetGroups that are selected."
 	case "NoClass":
 		return "No class is named and none is marked as default; name one, or mark one."
 	case "NoNodePort":
@@ -105,6 +107,8 @@ func reasonText(reason string) string {
 		return "Its address can't be released yet; the message names the proxy and the fix."
 	case "Restoring":
 		return "The pool grants nothing dynamically and frees nothing; set spec.restoring to false once all proxies and agents are in."
+	case "ServiceRefused":
+		return "The hub's API server refuses the Service that its class asks for; mend what the message names, or use another class."
 	case "ServicesMissing":
 		return "Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
 	case "Starting":
@@ -115,6 +119,8 @@ func reasonText(reason string) string {
 		return "A target lies outside of Tenant.spec.targetCIDRs; it is left out until the hub's operator adds its range."
 	case "WaitingForProxies":
 		return "Proxies have not yet said that they serve it; wait, or see to those that the message names."
+	case "WaitingForService":
+		return "The hub's own implementation of Services has not served it yet; wait, or see the events of the Service in the hub."
 	}
 	return ""
 }

@@ -101,6 +101,10 @@ func TestScenarios(t *testing.T) {
 		"restoring":  restoring,
 		"burst":      burst,
 		"away":       away,
+		"byservice":  byService,
+		"nametaken":  nameTaken,
+		"technology": technology,
+		"svcquota":   serviceQuota,
 	}
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/controller/pool"
 	"fairlead.dev/fairlead/internal/ipam"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +43,8 @@ func (w *wiring) remember(ctx context.Context) error {
 		{&v1alpha1.TargetGroup{}, kit.Handler(observe, w.versions.Forget)},
 		{&v1alpha1.LoadBalancerClass{}, kit.Handler(observe, w.versions.Forget)},
 		{&v1alpha1.Tenant{}, kit.Handler(observe, w.versions.Forget)},
+		{&corev1.Service{}, kit.Handler(w.services.Observe, func(*corev1.Service) {})},
+		{&discoveryv1.EndpointSlice{}, kit.Handler(w.services.ObserveSlice, func(*discoveryv1.EndpointSlice) {})},
 	} {
 		informer, err := w.mgr.GetCache().GetInformer(ctx, m.of)
 		if err != nil {

@@ -21,11 +21,13 @@ import (
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
 	"fairlead.dev/fairlead/internal/controller/machine"
 	"fairlead.dev/fairlead/internal/controller/pool"
+	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/controller/tenant"
 	"fairlead.dev/fairlead/internal/proof"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,6 +79,9 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	}); err != nil {
 		return fmt.Errorf("indexing tenants: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, service.SlicesByService, service.ServiceOf); err != nil {
+		return fmt.Errorf("indexing endpoint slices: %w", err)
+	}
 	w := &wiring{Options: o, mgr: mgr, client: mgr.GetClient(), versions: kit.NewVersions()}
 	if o.Check != nil {
 		w.client = lead.Client(w.client, o.Check)
@@ -95,8 +100,19 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 		Logger: o.Logger.With("controller", "address"), Client: w.client, Reader: mgr.GetAPIReader(),
 		Keeper: w.keeper, Fleet: w.fleet, Wake: func(r ref) { w.loadBalancers.Wake(r) }, Events: eventsOf[*v1alpha1.Address]{recorder, "Hold"}, Now: time.Now,
 	})
+	w.services = service.New(service.Options{
+		Logger: o.Logger.With("part", "service"), Client: w.client, Reader: mgr.GetAPIReader(),
+		Granted: func(namespace string) int { return w.keeper.UsageOf(namespace).LoadBalancers },
+		Wake:    func(r ref) { w.loadBalancers.Wake(r) },
+		WakeWaiters: func(namespace string) {
+			for _, r := range w.keeper.Waiting(namespace) {
+				w.loadBalancers.Wake(r)
+			}
+			w.tenants.NamespaceChanged(context.Background(), namespace)
+		},
+	})
 	w.loadBalancers = loadbalancer.New(loadbalancer.Options{
-		Logger: o.Logger.With("controller", LoadBalancers), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Versions: w.versions,
+		Logger: o.Logger.With("controller", LoadBalancers), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Services: w.services, Versions: w.versions,
 		Metrics: loadbalancer.NewMetrics(o.Metrics), Events: eventsOf[*clusterv1.LoadBalancer]{recorder, "Reconcile"}, Addresses: w.addresses.Queue, Now: time.Now,
 	})
 	w.adoption = adoption.New(adoption.Options{
@@ -106,7 +122,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
 	})
 	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: eventsOf[*v1alpha1.AddressPool]{recorder, "Release"}}
-	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Now: time.Now})
+	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Services: w.services.Count, Now: time.Now})
 	w.epochs = epoch.New(epoch.Options{
 		Logger: o.Logger.With("controller", "epoch"), Client: w.client, Fleet: w.fleet, Events: eventsOf[*v1alpha1.Tenant]{recorder, "Wait"}, Now: time.Now,
 	})
@@ -139,6 +155,7 @@ type wiring struct {
 	fleet    *fleet.Fleet
 	runner   *fleet.Runner
 	keeper   *ledger.Keeper
+	services *service.Services
 	synced   []func() bool
 
 	addresses     *address.Reconciler
@@ -186,6 +203,7 @@ func (w *wiring) sumsChanged(pools, namespaces []string) {
 		w.pools.Changed(p)
 	}
 	for _, n := range namespaces {
+		w.services.NamespaceChanged(n)
 		w.tenants.NamespaceChanged(context.Background(), n)
 	}
 }

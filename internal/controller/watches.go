@@ -11,10 +11,12 @@ import (
 	"fairlead.dev/fairlead/internal/controller/class"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/controller/tenant"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -106,6 +108,9 @@ func (w *wiring) addLoadBalancers() error {
 	if err := w.watches(c,
 		watch{of: &clusterv1.LoadBalancer{}},
 		watch{&v1alpha1.TargetGroup{}, w.selecting, acceptance},
+		watch{&v1alpha1.TargetGroup{}, w.selectingByService, content},
+		watch{&corev1.Service{}, madeFor, nil},
+		watch{&discoveryv1.EndpointSlice{}, madeFor, nil},
 		watch{&v1alpha1.LoadBalancerClass{}, w.ofClass, content},
 		watch{&v1alpha1.Tenant{}, func(ctx context.Context, o client.Object) []reconcile.Request {
 			if t, ok := o.(*v1alpha1.Tenant); ok {
@@ -222,6 +227,21 @@ func (w *wiring) selecting(ctx context.Context, o client.Object) []reconcile.Req
 		s, err := build.Selector(l)
 		return err == nil && s.Matches(labels.Set(o.GetLabels()))
 	})
+}
+
+// selectingByService is selecting, of those whose members a Service of the hub has.
+func (w *wiring) selectingByService(ctx context.Context, o client.Object) []reconcile.Request {
+	return slices.DeleteFunc(w.selecting(ctx, o), func(r reconcile.Request) bool {
+		return !w.services.Has(ref{Namespace: r.Namespace, Name: r.Name})
+	})
+}
+
+// madeFor names the LoadBalancer that a Service or an EndpointSlice was made for.
+func madeFor(_ context.Context, o client.Object) []reconcile.Request {
+	if name := service.LoadBalancerOf(o); name != "" {
+		return []reconcile.Request{key(o.GetNamespace(), name)}
+	}
+	return nil
 }
 
 // ofClass names the LoadBalancers of a class, and those that have none yet.

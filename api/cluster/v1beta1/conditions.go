@@ -79,6 +79,14 @@ const (
 	// ReasonHubChanged: proxies serve on what they had before the hub was restored or replaced, and nothing new is granted until
 	// all of that is in the ledger again; wait, or see to the proxies that the message names.
 	ReasonHubChanged = "HubChanged"
+	// ReasonNoActiveTargets: no target takes new connections; see to those of the TargetGroups that are selected.
+	ReasonNoActiveTargets = "NoActiveTargets"
+	// ReasonWaitingForService: the hub's own implementation of Services has not served it yet; wait, or see the events of the Service in the hub.
+	ReasonWaitingForService = "WaitingForService"
+	// ReasonServiceRefused: the hub's API server refuses the Service that its class asks for; mend what the message names, or use another class.
+	ReasonServiceRefused = "ServiceRefused"
+	// ReasonNameTaken: another object has the name that would be the LoadBalancer's in the hub; rename one of the two.
+	ReasonNameTaken = "NameTaken"
 	// ReasonReleaseBlocked: its address can't be released yet; the message names the proxy and the fix.
 	ReasonReleaseBlocked = "ReleaseBlocked"
 )

@@ -17,7 +17,7 @@ const (
 const (
 	// LabelTargets tells an agent's TargetGroups apart by what they mirror; value "nodes" for the cluster's Nodes.
 	LabelTargets = "fairlead.dev/targets"
-	// LabelFor names the LoadBalancer that a generated TargetGroup was made for.
+	// LabelFor names the LoadBalancer that a generated TargetGroup, or the hub's Service or EndpointSlice, was made for.
 	LabelFor = "fairlead.dev/for"
 	// LabelTenant marks what the manager made for a Tenant, by the Tenant's name.
 	LabelTenant = "fairlead.dev/tenant"

@@ -90,6 +90,9 @@ func accepted(class *v1alpha1.LoadBalancerClass, missing []string) metav1.Condit
 		}
 	}
 	switch {
+	case class.Spec.Service != nil:
+		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonAccepted
+		c.Message = without(class)
 	case len(class.Spec.AddressPools) == 0:
 		c.Reason, c.Message = clusterv1.ReasonPoolNotFound, "The class names no address pools: add some to addressPools."
 	case len(missing) == len(class.Spec.AddressPools):
@@ -101,4 +104,15 @@ func accepted(class *v1alpha1.LoadBalancerClass, missing []string) metav1.Condit
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonAccepted
 	}
 	return c
+}
+
+// without says what of a class is not honoured; "": all is.
+func without(class *v1alpha1.LoadBalancerClass) string {
+	var out []string
+	for _, p := range build.ValidateClass(class) {
+		if p.Effect == lb.ServedWithout {
+			out = append(out, p.Field+": "+p.Message+".")
+		}
+	}
+	return strings.Join(out, " ")
 }

@@ -9,6 +9,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proof"
@@ -28,8 +29,22 @@ type facts struct {
 	said       string // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
-	groups     []string   // selected TargetGroups, sorted
-	barren     *proofless // none of their targets may be sent to; nil: one may
+	groups     []string       // selected TargetGroups, sorted
+	barren     *proofless     // none of their targets may be sent to; nil: one may
+	service    *service.State // of the hub's Service, where that serves it in place of proxies
+}
+
+// granted says whether it has all addresses that it can't do without, and where from, or else why not.
+func (f *facts) granted() (ok bool, reason, message string) {
+	switch {
+	case f.service != nil && len(f.service.Addresses) > 0:
+		return true, clusterv1.ReasonAddressGranted, f.service.Given()
+	case f.service != nil:
+		return false, f.service.Reason, f.service.Message
+	case len(f.grant.Held) > 0 && !f.grant.Short:
+		return true, clusterv1.ReasonAddressGranted, grantedText(f.grant)
+	}
+	return false, f.grant.Reason, f.grant.Message
 }
 
 // refusedAll is why no port can be served at all; false: some can.
@@ -63,6 +78,9 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 			Type: clusterv1.AddressTypeIP, Value: e.Address.String(), Family: clusterv1.IPFamily(ipam.FamilyOf(e.Address)), Pool: e.Pool,
 		})
 	}
+	if f.service != nil {
+		s.Addresses = append(s.Addresses, f.service.Addresses...)
+	}
 	s.Ports = portStatuses(f, ports)
 	failed := slices.DeleteFunc(slices.Clone(s.Ports), func(p clusterv1.PortStatus) bool { return p.Error == "" })
 
@@ -86,20 +104,20 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	} else {
 		set(clusterv1.ConditionAccepted, yes, clusterv1.ReasonAccepted, "")
 	}
-	switch {
-	case len(f.grant.Held) > 0 && !f.grant.Short:
-		set(clusterv1.ConditionAddressGranted, yes, clusterv1.ReasonAddressGranted, grantedText(f.grant))
+	switch ok, reason, message := f.granted(); {
+	case ok:
+		set(clusterv1.ConditionAddressGranted, yes, reason, message)
 	case refused:
 		set(clusterv1.ConditionAddressGranted, no, clusterv1.ReasonPending, "no address is granted before the LoadBalancer is accepted")
 	default:
-		set(clusterv1.ConditionAddressGranted, no, f.grant.Reason, f.grant.Message)
-		fail(f.grant.Reason, f.grant.Message)
+		set(clusterv1.ConditionAddressGranted, no, reason, message)
+		fail(reason, message)
 	}
 	programmed, reason, message := judgeProgrammed(f, ports, failed)
 	switch {
 	case refused:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before the LoadBalancer is accepted")
-	case len(f.grant.Held) == 0:
+	case len(s.Addresses) == 0:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before an address is granted")
 	case programmed:
 		set(clusterv1.ConditionProgrammed, yes, reason, message)
@@ -112,7 +130,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	} else {
 		set(clusterv1.ConditionReady, no, cause.reason, cause.message)
 	}
-	if reason, message := degraded(f, programmed && !refused && len(f.grant.Held) > 0, ports, failed); reason != "" {
+	if reason, message := degraded(f, programmed && !refused && len(s.Addresses) > 0, ports, failed); reason != "" {
 		set(clusterv1.ConditionDegraded, yes, reason, message)
 	} else {
 		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")
@@ -147,6 +165,8 @@ func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 			s.Error, s.Message = refusal.Reason, sentence(refusal.Message)
 		} else if f.grant.Reason != "" && lacks(ipam.Port{Protocol: string(s.Protocol), Number: s.Port}) {
 			s.Error, s.Message = f.grant.Reason, sentence(f.grant.Message)
+		} else if given, ok := f.fromService(s); ok {
+			s.Error, s.Message = given.Error, sentence(given.Message)
 		} else {
 			for _, x := range f.programmed.Problems {
 				if x.Port == 0 || x.Port == p.Port && x.Protocol == string(s.Protocol) {
@@ -160,9 +180,23 @@ func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 	return out
 }
 
+// fromService is what the hub's implementation of Services says of a port; false: nothing.
+func (f *facts) fromService(p clusterv1.PortStatus) (clusterv1.PortStatus, bool) {
+	if f.service == nil {
+		return clusterv1.PortStatus{}, false
+	}
+	return f.service.Port(p.Port, p.Protocol)
+}
+
 func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortStatus) (bool, string, string) {
 	p := &f.programmed
 	switch {
+	case f.service != nil && f.service.Reason != "":
+		return false, f.service.Reason, f.service.Message
+	case f.service != nil && len(failed) == len(ports):
+		return false, clusterv1.ReasonNotServed, "no port is served: " + portErrors(failed)
+	case f.service != nil:
+		return true, clusterv1.ReasonProgrammed, ""
 	case f.kept:
 		return true, clusterv1.ReasonProgrammed, ""
 	case f.said != "" && waits(f):
@@ -197,6 +231,8 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
 	case f.barren != nil:
 		return f.barren.reason, f.barren.message
+	case f.service != nil && f.service.Lack != nil:
+		return f.service.Lack.Reason, f.service.Lack.Message
 	}
 	var fields []string
 	first := ""

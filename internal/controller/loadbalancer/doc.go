@@ -7,6 +7,9 @@
 //	                                   │
 //	   fleet views ─▶ proof.JudgeProgrammed ─▶ Programmed, ports ─▶ describe ─▶ one status write
 //
+// Where the class has spec.service, package service stands in for ledger and fleet (service.go): it makes a Service of the hub,
+// and what that says becomes AddressGranted, Programmed and ports.
+//
 // A LoadBalancer that waits for proxies is judged in memory whenever a view
 // changes (pending.go), and reconciled only when its answer does. A status that
 // says no more than "wait for the proxies" is written only if it stays so for a

@@ -86,8 +86,9 @@ func (r *Reconciler) defaultClass(ctx context.Context) (*v1alpha1.LoadBalancerCl
 	return &oldest, nil
 }
 
-// needs is what the LoadBalancer asks of the ledger.
-func (in *inputs) needs(l *clusterv1.LoadBalancer) ipam.Needs {
+// needs is what the LoadBalancer asks of the ledger. As many LoadBalancers of its namespace as services have something else,
+// which the Tenant's quota counts too.
+func (in *inputs) needs(l *clusterv1.LoadBalancer, services int) ipam.Needs {
 	n := ipam.Needs{
 		Ref:     ipam.Ref{Namespace: l.Namespace, Name: l.Name},
 		Created: l.CreationTimestamp.Time,
@@ -108,7 +109,7 @@ func (in *inputs) needs(l *clusterv1.LoadBalancer) ipam.Needs {
 	if in.tenant != nil {
 		n.Owner.Tenant, n.Owner.TenantLabels = in.tenant.Name, in.tenant.Labels
 		if q := in.tenant.Spec.Quota; q != nil {
-			n.Owner.Quota = ipam.Quota{LoadBalancers: bound(q.LoadBalancers), Addresses: bound(q.Addresses), Ports: bound(q.Ports)}
+			n.Owner.Quota = ipam.Quota{LoadBalancers: less(bound(q.LoadBalancers), services), Addresses: bound(q.Addresses), Ports: bound(q.Ports)}
 		}
 	}
 	return n
@@ -133,6 +134,14 @@ func families(l *clusterv1.LoadBalancer) (out []ipam.Family, required bool) {
 		}
 	}
 	return out, policy == clusterv1.RequireDualStack
+}
+
+// less takes what is used from a bound.
+func less(bound, used int) int {
+	if bound == ipam.Unbounded {
+		return bound
+	}
+	return max(bound-used, 0)
 }
 
 func bound(n *int32) int {
@@ -219,8 +228,8 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, refused := refusedAll(in.problems(l), build.Ports(l)); !refused {
-			needs = append(needs, in.needs(l))
+		if _, refused := refusedAll(in.problems(l), build.Ports(l)); !refused && !in.byService() {
+			needs = append(needs, in.needs(l, r.Services.Count(l.Namespace)))
 		}
 	}
 	r.Keeper.Wait(needs)

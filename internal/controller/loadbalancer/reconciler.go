@@ -2,6 +2,7 @@ package loadbalancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
 	"fairlead.dev/fairlead/internal/yield"
@@ -41,6 +43,8 @@ type Options struct {
 	Client client.Client
 	Keeper *ledger.Keeper
 	Fleet  *fleet.Fleet
+	// Services of the hub serve LoadBalancers whose class says so; nil: there is no such class.
+	Services *service.Services
 	// Versions of classes, Tenants and TargetGroups.
 	Versions *kit.Versions
 	Metrics  *Metrics
@@ -67,6 +71,9 @@ type Reconciler struct {
 
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
+	if o.Services == nil {
+		o.Services = service.New(service.Options{})
+	}
 	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
 	r.way = yield.New(
 		func(ref ipam.Ref) string { return ref.Namespace },
@@ -117,6 +124,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.targets(ctx, l, in, &f); err != nil {
 		return reconcile.Result{}, err
 	}
+	if on, wait, err := r.onService(ctx, l, in, &f); on || err != nil {
+		return wait, err
+	}
 	if err := r.grant(ctx, l, in, &f); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -140,6 +150,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) vanished(ctx context.Context, ref ipam.Ref) error {
 	r.pending.forget(ref)
 	r.Metrics.forget(ref)
+	if err := r.orphaned(ctx, ref); err != nil {
+		return err
+	}
 	r.Keeper.Leave(ref)
 	for _, e := range r.Keeper.HeldBy(ref) {
 		if _, written := r.Keeper.Get(e.Name); written {
@@ -164,6 +177,9 @@ func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) err
 		if len(moved) > 0 {
 			r.Logger.Info("moved to another hub", "loadbalancer", ref.String(), "addresses", strings.Join(moved, ","))
 		}
+	}
+	if left, err := r.Services.Release(ctx, ref); err != nil || left != "" {
+		return errors.Join(err, r.sayLeft(ctx, l, left))
 	}
 	if err := r.Keeper.Release(ctx, ref); err != nil {
 		return err
@@ -233,7 +249,7 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 		return nil
 	}
 	began := r.Now()
-	grant, err := r.Keeper.Grant(ctx, in.needs(l))
+	grant, err := r.Keeper.Grant(ctx, in.needs(l, r.Services.Count(l.Namespace)))
 	if err != nil {
 		r.Metrics.failed("Error")
 		return err

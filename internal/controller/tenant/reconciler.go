@@ -39,7 +39,9 @@ type Options struct {
 	Client client.Client
 	Reader client.Reader
 	Keeper *ledger.Keeper
-	Now    func() time.Time
+	// Services is how many LoadBalancers of a namespace a Service of the hub serves.
+	Services func(namespace string) int
+	Now      func() time.Time
 }
 
 // Reconciler reconciles Tenants.
@@ -213,7 +215,7 @@ func ensure[T client.Object](ctx context.Context, c client.Client, want, have T,
 // usage sums what the Tenant has, and what of it its cluster is missing.
 func (r *Reconciler) usage(ctx context.Context, t *v1alpha1.Tenant, f *facts) error {
 	u := r.Keeper.UsageOf(t.NamespaceName())
-	f.usage = v1alpha1.TenantUsage{LoadBalancers: int32(u.LoadBalancers), Addresses: int32(u.Addresses), Ports: int32(u.Ports)}
+	f.usage = v1alpha1.TenantUsage{LoadBalancers: int32(u.LoadBalancers + r.Services(t.NamespaceName())), Addresses: int32(u.Addresses), Ports: int32(u.Ports)}
 	groups := &v1alpha1.TargetGroupList{}
 	if err := r.Client.List(ctx, groups, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the TargetGroups of Tenant %s: %w", t.Name, err)

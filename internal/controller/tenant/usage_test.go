@@ -38,7 +38,7 @@ func TestUsageIsWrittenRarely(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}}).Build()
 	keeper := ledger.New(ledger.Options{Logger: slog.New(slog.DiscardHandler), Client: c, Reader: c, Wake: func(ipam.Ref) {}, Changed: func(_, _ []string) {}})
-	r := New(Options{Logger: slog.New(slog.DiscardHandler), Client: c, Reader: c, Keeper: keeper, Now: func() time.Time { return now }})
+	r := New(Options{Logger: slog.New(slog.DiscardHandler), Client: c, Reader: c, Keeper: keeper, Services: func(string) int { return 0 }, Now: func() time.Time { return now }})
 	reconciled := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "web"}})

@@ -1,0 +1,81 @@
+package loadbalancer
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/controller/service"
+	"fairlead.dev/fairlead/internal/ipam"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// byService says that a Service of the hub is what serves the class.
+func (in *inputs) byService() bool { return in.class != nil && in.class.Spec.Service != nil }
+
+// onService serves a LoadBalancer by a Service of the hub, and says whether that is the way. What it has of the other way
+// it gives up: a class may come to serve by something else.
+func (r *Reconciler) onService(ctx context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) (bool, reconcile.Result, error) {
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
+	if !in.byService() && (in.class != nil || !r.Services.Has(ref)) {
+		if r.Services.Has(ref) {
+			if _, err := r.Services.Release(ctx, ref); err != nil {
+				return false, reconcile.Result{}, err
+			}
+		}
+		return false, reconcile.Result{}, nil
+	}
+	for _, e := range r.Keeper.HeldBy(ref) {
+		if e.Phase == ipam.Granted && len(r.Keeper.FrozenBy(e.Pool)) > 0 {
+			return true, reconcile.Result{RequeueAfter: moment}, nil // nothing is given up while proxies serve on what they had
+		}
+	}
+	r.pending.forget(ref)
+	if err := r.Keeper.Release(ctx, ref); err != nil {
+		return true, reconcile.Result{}, err
+	}
+	groups, err := r.selected(ctx, l)
+	if err != nil {
+		return true, reconcile.Result{}, err
+	}
+	state, err := r.Services.Ensure(ctx, service.Wanted{LoadBalancer: l, Class: in.class, Tenant: in.tenant, Problems: f.problems, Groups: groups})
+	if err != nil {
+		return true, reconcile.Result{}, err
+	}
+	f.service = &state
+	if err := r.write(ctx, l, *f); err != nil {
+		return true, reconcile.Result{}, err
+	}
+	return true, reconcile.Result{RequeueAfter: state.Again}, nil
+}
+
+// orphaned takes away the Service of a LoadBalancer that is gone without having been released.
+func (r *Reconciler) orphaned(ctx context.Context, ref ipam.Ref) error {
+	if !r.Services.Has(ref) {
+		return nil
+	}
+	gone, err := r.Services.Orphaned(ctx, ref)
+	if err != nil || !gone {
+		return err
+	}
+	_, err = r.Services.Release(ctx, ref)
+	return err
+}
+
+// sayLeft says what a LoadBalancer that is being deleted waits for; "": nothing.
+func (r *Reconciler) sayLeft(ctx context.Context, l *clusterv1.LoadBalancer, left string) error {
+	if left == "" {
+		return nil
+	}
+	next := l.DeepCopy()
+	meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+		Type: clusterv1.ConditionReady, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonDeleting, ObservedGeneration: l.Generation, Message: sentence(left),
+	})
+	if _, err := kit.PatchStatusAsRead(ctx, r.Client, l, next); err != nil {
+		return fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
+	}
+	return nil
+}
