@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // What an Inbox makes of doubts, questions and answers, one by one.
@@ -117,5 +118,16 @@ func TestNothingIsTakenOfAHubThatChangedBeforeItIsListed(t *testing.T) {
 	in.Set(LoadBalancers, a)
 	if d := in.take(); len(d.Changes) > 0 {
 		t.Errorf("changes %+v", d.Changes)
+	}
+}
+
+func TestAnotherProxyOfThatNameTellsOfARestoredHub(t *testing.T) {
+	a := one(9)
+	a.Proxy.UID = "another"
+	if c := (Memory{HubUID: "one", ProxyUID: "px", Seq: 5}).changed(a); c == nil || c.Reason != v1alpha1.ReasonHubRestored {
+		t.Errorf("change %+v", c)
+	}
+	if lacks(apierrors.NewConflict(ofProxies, "edge-1", nil), "edge-1") {
+		t.Error("a conflict is taken for a hub that has no such Proxy")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,4 +124,41 @@ func TestFindingsGoWithTheFileAndAreNoCondition(t *testing.T) {
 			t.Errorf("findings of a fenced proxy: %v", err)
 		}
 	})
+}
+
+// What was found is written once a change, whatever order it comes in, and anew after it was taken away.
+func TestWhatWasFoundIsWrittenOnceAChange(t *testing.T) {
+	dir := t.TempDir()
+	var down []lb.Probe
+	for i := range 20 {
+		down = append(down, lb.Probe{Check: lb.Check{Port: 80}, Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})})
+	}
+	f := newFile(dir, FileHeader{Proxy: "p"})
+	keep := func(want bool, when string) {
+		t.Helper()
+		if err := f.keepFindings(findings(down)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(findingsPath(dir, "p")); (err == nil) != want {
+			t.Errorf("%s: written is %v", when, err == nil)
+		}
+	}
+	keep(true, "at first")
+	if err := os.Remove(findingsPath(dir, "p")); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		keep(false, "without a change")
+	}
+	if err := f.forgetFindings(); err != nil {
+		t.Fatal(err)
+	}
+	keep(true, "after it was taken away")
+	nowhere := newFile(filepath.Join(dir, "nowhere"), FileHeader{Proxy: "p"})
+	if err := nowhere.keepFindings(nil); err != nil {
+		t.Errorf("nothing was found, and no directory is there yet: %v", err)
+	}
+	if err := nowhere.keepFindings(findings(down)); err == nil {
+		t.Error("it is written nowhere")
+	}
 }

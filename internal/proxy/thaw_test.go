@@ -127,3 +127,26 @@ func TestAStaleProxyLeavesToAnotherPoolWhatIsItsOwn(t *testing.T) {
 		t.Errorf("it claims %+v", p.state)
 	}
 }
+
+// What was delivered before the hub changed is shown before that freezes.
+func TestWhatCameBeforeTheChangeIsShown(t *testing.T) {
+	web, webAt := loadBalancer("ops", "web", "192.0.2.1")
+	p := pictureOf()
+	p.take(Delivery{Complete: true})
+	d := changedTo()
+	d.Earlier = []Change{{LoadBalancers, keyOf(web), web}, {Addresses, keyOf(webAt), webAt}}
+	if p.take(d); len(p.state.Serves["ops"]) != 1 {
+		t.Errorf("state %+v", p.state)
+	}
+}
+
+// A LoadBalancer that names no class may be of any.
+func TestAClassIsHeldForWhoNamesNone(t *testing.T) {
+	web, webAt := loadBalancer("ops", "web", "192.0.2.1")
+	web.Spec.ClassName = ""
+	p := pictureOf(web, webAt, class())
+	p.take(Delivery{Complete: true, Changes: []Change{{LoadBalancers, keyOf(web), web}, {Addresses, keyOf(webAt), webAt}}})
+	if p.shown[Classes][keyOf(class())] == nil {
+		t.Error("its class is gone")
+	}
+}
