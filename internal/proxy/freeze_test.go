@@ -347,6 +347,10 @@ func TestAnOwnProxyThatWasDeletedUnseenFreezes(t *testing.T) {
 					w.lost()
 				}
 				w.opened()
+				settle(time.Second)
+				if !seen {
+					w.isFrozen(v1alpha1.ReasonHubRestored)
+				}
 				w.list(f.all()...)
 				settle(time.Second)
 				w.serves(ours...)
@@ -354,9 +358,7 @@ func TestAnOwnProxyThatWasDeletedUnseenFreezes(t *testing.T) {
 					if c := w.condition(); c.Type != "" || w.status().Through == (v1alpha1.Through{}) {
 						t.Errorf("condition %+v, through %+v", c, w.status().Through)
 					}
-					return
 				}
-				w.isFrozen(v1alpha1.ReasonHubRestored)
 			})
 		})
 	}
