@@ -51,6 +51,7 @@ type Keeper struct {
 	mu        sync.Mutex
 	ledger    *ipam.Ledger
 	objects   map[string]*record
+	passing   map[string]*record      // of objects, those that are being released or kept for a missing holder: few
 	buried    map[types.UID]struct{}  // deleted here; late news of them is old
 	unwritten map[string]owing        // entries that differ from their object
 	adopted   map[string][]ipam.Claim // entries that are to be written by the word of proxies
@@ -103,7 +104,7 @@ type waiter struct {
 // New returns a keeper of an empty ledger.
 func New(o Options) *Keeper {
 	return &Keeper{
-		Options: o, ledger: ipam.New(), objects: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]owing{},
+		Options: o, ledger: ipam.New(), objects: map[string]*record{}, passing: map[string]*record{}, buried: map[types.UID]struct{}{}, unwritten: map[string]owing{},
 		waiters: map[ipam.Ref]waiter{}, lacking: map[ipam.Ref]waiter{}, changed: map[string]struct{}{}, changedNS: map[string]struct{}{},
 		adopted: map[string][]ipam.Claim{}, disputes: map[string]Dispute{}, claimed: claimed{},
 	}
@@ -324,11 +325,13 @@ func (k *Keeper) ReleasingInPool(pool string) []Address {
 	})
 }
 
+// filter returns those of the Addresses that are being released, or kept for a missing holder. That they are asked for whenever
+// a proxy says how far it has come must not cost more where more is granted.
 func (k *Keeper) filter(keep func(*v1alpha1.Address) bool) []Address {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []Address
-	for _, r := range k.objects {
+	for _, r := range k.passing {
 		if keep(r.object) {
 			out = append(out, Address{r.object, r.version})
 		}

@@ -92,7 +92,7 @@ func (k *Keeper) Held(pool string) []Address {
 
 // Unsettled returns the Addresses that are being released, or kept for a missing holder.
 func (k *Keeper) Unsettled() []Address {
-	return k.filter(func(a *v1alpha1.Address) bool { return a.Spec.Phase == v1alpha1.AddressReleasing || IsHeld(a) })
+	return k.filter(func(*v1alpha1.Address) bool { return true })
 }
 
 // HeldFor returns the Addresses that are kept for a missing holder in a namespace.

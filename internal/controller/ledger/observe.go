@@ -41,6 +41,11 @@ func (k *Keeper) observe(a *v1alpha1.Address) {
 	}
 	// An Address has no status: if it says what it said before, it said something else in between.
 	k.objects[a.Name] = &record{a, version}
+	if a.Spec.Phase == v1alpha1.AddressReleasing || IsHeld(a) {
+		k.passing[a.Name] = k.objects[a.Name]
+	} else {
+		delete(k.passing, a.Name)
+	}
 	k.adopt(a)
 }
 
@@ -84,6 +89,7 @@ func (k *Keeper) Forget(a *v1alpha1.Address) {
 func (k *Keeper) lose(name string) {
 	e, _ := k.ledger.Get(name)
 	delete(k.objects, name)
+	delete(k.passing, name)
 	k.drop(name)
 	for _, h := range e.Holders {
 		k.woken = append(k.woken, h.Ref)
