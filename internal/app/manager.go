@@ -113,6 +113,9 @@ func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, leading
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
+	if err := guard.Meet(ctx); err != nil {
+		return nil, err
+	}
 	watcher, err := client.NewWithWatch(patient, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)

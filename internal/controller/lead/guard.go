@@ -88,6 +88,15 @@ func (g *Guard) change(how string, args ...any) error {
 	return err
 }
 
+// Meet looks who the hub is, before anything is read of it that is kept: what is found to have changed later has changed since.
+// A Lease that nobody made yet is none that could be lost.
+func (g *Guard) Meet(ctx context.Context) error {
+	if err := g.confirm(ctx, 0); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
 // Opened notes that a watch was opened, or a list answered: the hub may have been restored meanwhile.
 func (g *Guard) Opened() {
 	g.mu.Lock()

@@ -187,3 +187,39 @@ func TestTheHubIsAskedOnceForAllThatWasOpened(t *testing.T) {
 		}
 	}
 }
+
+// A manager that doesn't lead yet has filled its caches when the hub is restored: it knows by what it read before them.
+func TestAManagerThatNeverLedKnowsAHubThatWasRestoredSince(t *testing.T) {
+	old := func() *scene {
+		s := newScene()
+		if err := s.renew("other", 7); err != nil {
+			t.Fatal(err)
+		}
+		s.Guard = New(s.Options) // another manager wrote that
+		return s
+	}
+	read := func(s *scene) error {
+		s.lease.record.LeaderTransitions = 6
+		_, _, err := s.Get(t.Context())
+		return err
+	}
+	s := old()
+	if err := s.Meet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(s); !errors.Is(err, ErrHubChanged) {
+		t.Errorf("the Lease went back: %v", err)
+	}
+	if err := read(old()); err != nil {
+		t.Errorf("who looked at nothing before can't know: %v", err)
+	}
+
+	s = newScene()
+	if err := s.Meet(t.Context()); err != nil {
+		t.Errorf("a hub that no manager led yet: %v", err)
+	}
+	s.lease.fails = errors.New("away")
+	if err := s.Meet(t.Context()); err == nil {
+		t.Error("nothing was read, and it was content")
+	}
+}
