@@ -3,7 +3,6 @@ package service
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cloud-provider/service/helpers"
 )
@@ -38,13 +36,6 @@ type Wanted struct {
 	Annotations map[string]string
 	Spec        clusterv1.LoadBalancerSpec
 	Problems    []Problem
-}
-
-// othersAddresses are the annotations in which Services name addresses to other load balancers: MetalLB, kube-vip, Cilium. A
-// Service that comes from there keeps what it asks for.
-var othersAddresses = []string{
-	"metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs", "kube-vip.io/loadbalancerIPs",
-	"lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips",
 }
 
 // maxDrain is the longest drainTimeout that the hub takes.
@@ -138,74 +129,6 @@ func (w *Wanted) affinity(s *v1.Service) {
 	if c := s.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
 		w.Spec.SessionAffinityTimeout = &metav1.Duration{Duration: time.Duration(*c.ClientIP.TimeoutSeconds) * time.Second}
 	}
-}
-
-// addresses: what the Service names, to us or to others. If it names none, a LoadBalancer that is new to the hub gets the
-// address that the Service's status still shows, as a wish: clients may know it. The wish
-// stays in the spec while it holds, and goes when the hub can't grant it.
-func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
-	named, field := named(s)
-	for _, text := range named {
-		a, err := netip.ParseAddr(text)
-		if err != nil || a.Zone() != "" || a.IsUnspecified() {
-			w.Problems = append(w.Problems, Problem{Field: field, Reason: clusterv1.ReasonInvalid,
-				Message: fmt.Sprintf("%q is no address that a host can have, and not wanted therefore: write one such as 192.0.2.7", text)})
-			continue
-		}
-		w.Spec.Addresses = append(w.Spec.Addresses, a.Unmap().String())
-	}
-	if len(named) > 0 {
-		return
-	}
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		a, err := netip.ParseAddr(i.IP)
-		if err != nil || !w.asks(a) {
-			continue
-		}
-		if existing == nil || slices.Contains(existing.Spec.Addresses, a.String()) && !wishRefused(existing) {
-			w.Spec.Addresses = append(w.Spec.Addresses, a.String())
-		}
-	}
-}
-
-// named are the addresses that a Service names, and in which field: the first that names any.
-func named(s *v1.Service) (addresses []string, field string) {
-	for _, key := range append([]string{v1alpha1.AnnotationAddresses}, othersAddresses...) {
-		if addresses = list(s.Annotations[key]); len(addresses) > 0 {
-			return addresses, "metadata.annotations[" + key + "]"
-		}
-	}
-	return list(s.Spec.LoadBalancerIP), "spec.loadBalancerIP"
-}
-
-// asks tells whether an address is of a family that is asked for.
-func (w *Wanted) asks(a netip.Addr) bool {
-	family := clusterv1.IPv6
-	if a.Unmap().Is4() {
-		family = clusterv1.IPv4
-	}
-	return len(w.Spec.IPFamilies) == 0 || slices.Contains(w.Spec.IPFamilies, family)
-}
-
-// WishDropped tells whether want leaves out an address that existing wants and can't have.
-func WishDropped(want Wanted, existing *clusterv1.LoadBalancer) bool {
-	return existing != nil && len(want.Spec.Addresses) == 0 && len(existing.Spec.Addresses) > 0 && wishRefused(existing)
-}
-
-// wishRefused tells whether the hub can't grant a wish: no address at all, or none of one family.
-func wishRefused(l *clusterv1.LoadBalancer) bool {
-	refused := func(kind string, status metav1.ConditionStatus) bool {
-		c := meta.FindStatusCondition(l.Status.Conditions, kind)
-		if c == nil || c.Status != status || c.ObservedGeneration != l.Generation {
-			return false
-		}
-		switch c.Reason {
-		case clusterv1.ReasonAddressInUse, clusterv1.ReasonAddressNotInPool, clusterv1.ReasonAddressNotRequestable, clusterv1.ReasonPoolNotAllowed:
-			return true
-		}
-		return false
-	}
-	return refused(clusterv1.ConditionAddressGranted, metav1.ConditionFalse) || refused(clusterv1.ConditionDegraded, metav1.ConditionTrue)
 }
 
 func (w *Wanted) drainTimeout(s *v1.Service) {

@@ -162,6 +162,40 @@ func TestTheAddressInTheStatusIsAWish(t *testing.T) {
 	}
 }
 
+// An older agent didn't read others' annotations: what it served stays where it is.
+func TestOthersAnnotationsMoveNothingThatIsServed(t *testing.T) {
+	shows := func(s *v1.Service) { s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "192.0.2.55"}} }
+	held := func(s *v1.Service) {
+		finalized(s)
+		s.Annotations[v1alpha1.AnnotationLoadBalancer] = service.Name(service.Key(s))
+	}
+	metallb := annotated("metallb.io/loadBalancerIPs", "192.0.2.10, 2001:db8::10")
+	has := func(addresses ...string) *clusterv1.LoadBalancer {
+		return hubs(func(l *clusterv1.LoadBalancer) { l.Spec.Addresses = addresses })
+	}
+	for _, c := range []struct {
+		name string
+		s    *v1.Service
+		l    *clusterv1.LoadBalancer
+		want []string
+	}{
+		{"new to us", web(metallb), nil, []string{"192.0.2.10", "2001:db8::10"}},
+		{"new to us, and served by another", web(metallb, shows), nil, []string{"192.0.2.10", "2001:db8::10"}},
+		{"new to us, and marked before the hub was told", web(metallb, held), nil, []string{"192.0.2.10", "2001:db8::10"}},
+		{"served at another address", web(metallb, shows, held), has(), nil},
+		{"served at another address, which the hub lost", web(metallb, shows, held), nil, []string{"192.0.2.55"}},
+		{"served at another address, which is a wish", web(metallb, shows, held), has("192.0.2.55"), []string{"192.0.2.55"}},
+		{"asked for already", web(metallb, held), has("192.0.2.10", "2001:db8::10"), []string{"192.0.2.10", "2001:db8::10"}},
+		{"one of two asked for already", web(metallb, held), has("192.0.2.10"), []string{"192.0.2.10"}},
+		{"loadBalancerIP is ours to read", web(metallb, shows, held, func(s *v1.Service) { s.Spec.LoadBalancerIP = "192.0.2.9" }), has(), []string{"192.0.2.9"}},
+		{"so is our annotation", web(metallb, shows, held, annotated(v1alpha1.AnnotationAddresses, "192.0.2.8")), has(), []string{"192.0.2.8"}},
+	} {
+		if got := service.Want(c.s, "", c.l).Spec.Addresses; !slices.Equal(got, c.want) {
+			t.Errorf("%s: it wants %q, and should want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestOnlyAddressesOfItsFamiliesAreWished(t *testing.T) {
 	s := web(func(s *v1.Service) {
 		s.Spec.IPFamilies = []v1.IPFamily{v1.IPv6Protocol}
