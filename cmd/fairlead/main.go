@@ -62,7 +62,11 @@ func newRootCommand() *cobra.Command {
 		if debug == "" {
 			return nil
 		}
-		return app.ServeDebug(debug)
+		logger, err := app.NewLogger(os.Stderr, *log)
+		if err == nil {
+			app.ServeDebug(debug, logger)
+		}
+		return err
 	}
 	root.PersistentFlags().StringVar(&log.Level, "log-level", "info", "what processes log: debug, info, warn or error")
 	root.AddCommand(newAgentCommand(log), newCheckCommand(), newDemoCommand(), newDrainCommand(), newExplainCommand(), newManagerCommand(log), newProxyCommand(log), newStatusCommand())

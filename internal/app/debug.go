@@ -1,26 +1,19 @@
 package app
 
 import (
-	"fmt"
-	"net"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"time"
 )
 
 // ServeDebug serves net/http/pprof's profiles under /debug/pprof/ until the process
-// ends. They tell much about a process: address should be a loopback one.
-func ServeDebug(address string) error {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("serving profiles: %w", err)
-	}
+// ends. They tell much about a process: address should be a loopback one. While another process has the
+// address, such as a proxy that handed over and still has connections, it is tried again.
+func ServeDebug(address string, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(l) }() // it ends with the process
-	return nil
+	persist(func() (func(), error) { return serveHTTP(address, nil, mux, log) }, log) // it ends with the process
 }

@@ -92,13 +92,11 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 			return ""
 		},
 		StateDir: o.StateDir, ShutdownTimeout: o.ShutdownTimeout, HandoverTimeout: o.HandoverTimeout,
-		// Of two processes of one name, one can serve metrics at that address.
-		Alone: func() error {
-			s, err := serveMetrics(o.Metrics, cfg, healthMux(p.Ready, "nothing is applied yet"), registry, log)
-			if err == nil {
-				stop = s
-			}
-			return err
+		// Of two processes of one name, one can serve metrics at that address. Traffic doesn't wait for them.
+		Alone: func() {
+			stop = persist(func() (func(), error) {
+				return serveMetrics(o.Metrics, cfg, healthMux(p.Ready, "nothing is applied yet"), registry, log)
+			}, log)
 		},
 		HandedOver: func() {
 			stop()
@@ -125,7 +123,7 @@ func (o *ProxyOptions) check() error {
 	if o.Pool == "" {
 		return errors.New("--pool: must be set")
 	}
-	return nil
+	return o.Metrics.check()
 }
 
 func checkProxyName(name string) error {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -27,6 +28,14 @@ type MetricsOptions struct {
 	// CertDir has tls.crt and tls.key, which are read again when they change. Empty: a certificate that the process makes and
 	// signs itself, which lasts for a year. Only where Secure.
 	CertDir string
+}
+
+// check says what no later attempt can mend.
+func (o MetricsOptions) check() error {
+	if o.CertDir != "" && !o.Secure {
+		return errors.New("--metrics-cert-dir: set --metrics-secure too, without which nothing is served by TLS")
+	}
+	return nil
 }
 
 // askFirst lets those see h whom the API server allows.

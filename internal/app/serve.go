@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -41,8 +42,8 @@ func healthSaying(missing func() string) *http.ServeMux {
 
 // serveMetrics serves health, and metrics beside, as the options say until stop is called.
 func serveMetrics(o MetricsOptions, api *rest.Config, health http.Handler, metrics prometheus.Gatherer, log *slog.Logger) (stop func(), err error) {
-	if o.CertDir != "" && !o.Secure {
-		return nil, errors.New("--metrics-cert-dir: set --metrics-secure too, without which nothing is served by TLS")
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if o.Address == "" {
 		return func() {}, nil
@@ -69,6 +70,40 @@ func serveMetrics(o MetricsOptions, api *rest.Config, health http.Handler, metri
 	return func() { end(); forget() }, nil
 }
 
+// Pauses between two attempts of persist.
+const (
+	persistFirst = 500 * time.Millisecond
+	persistMost  = time.Minute
+)
+
+// persist serves until stop is called, which returns when nothing is served any more. What can't be served now is tried again
+// until it can: for a process that has more to do than to be looked at.
+func persist(serve func() (stop func(), err error), log *slog.Logger) (stop func()) {
+	end, err := serve()
+	if err == nil {
+		return end
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for pause := persistFirst; ; pause = min(2*pause, persistMost) {
+			log.Error("metrics, health or profiles can't be served; it is tried again", "in", pause, "err", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			if end, err = serve(); err == nil {
+				<-ctx.Done()
+				end()
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
 // serveHTTP serves h at address until stop is called; empty: nowhere. Without certificates it is plain HTTP.
 func serveHTTP(address string, certificates *tls.Config, h http.Handler, log *slog.Logger) (stop func(), err error) {
 	if address == "" {
@@ -76,7 +111,7 @@ func serveHTTP(address string, certificates *tls.Config, h http.Handler, log *sl
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serving metrics or health: %w", err)
+		return nil, fmt.Errorf("serving metrics, health or profiles: %w", err)
 	}
 	if certificates != nil {
 		l = tls.NewListener(l, certificates)
@@ -84,9 +119,9 @@ func serveHTTP(address string, certificates *tls.Config, h http.Handler, log *sl
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics and health are no longer served", "address", l.Addr().String(), "err", err)
+			log.Error("metrics, health or profiles are no longer served", "address", l.Addr().String(), "err", err)
 		}
 	}()
-	log.Info("metrics or health are served", "address", l.Addr().String())
+	log.Info("metrics, health or profiles are served", "address", l.Addr().String())
 	return func() { _ = s.Close() }, nil // what is open needs no answer any more
 }

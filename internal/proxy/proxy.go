@@ -83,7 +83,8 @@ type Options struct {
 	HandoverTimeout time.Duration
 	// Alone is called once no other process of this name says anything any more; HandedOver before this one's
 	// successor hears that it is alone: for what one of both can do only. Either may be nil.
-	Alone      func() error
+	// Neither is waited for long: what is served doesn't depend on them.
+	Alone      func()
 	HandedOver func()
 
 	Logger  *slog.Logger

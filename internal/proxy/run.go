@@ -86,7 +86,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}()
 
 	if before == nil {
-		err = p.alone()
+		p.alone()
 	} else {
 		held, err = p.succeed(running, before, l)
 	}
@@ -115,11 +115,10 @@ func (p *Proxy) Run(ctx context.Context) error {
 	return err
 }
 
-func (p *Proxy) alone() error {
-	if p.o.Alone == nil {
-		return nil
+func (p *Proxy) alone() {
+	if p.o.Alone != nil {
+		p.o.Alone()
 	}
-	return p.o.Alone()
 }
 
 // succeed takes over what runs from before, and the right to write.
@@ -159,9 +158,7 @@ func (p *Proxy) succeed(ctx context.Context, before *predecessor, l *loop) (*os.
 	}
 	p.o.Logger.Info("taken over")
 	go before.follow(open)
-	if err := p.alone(); err != nil { // It serves; that counts.
-		p.o.Logger.Error("what only one process can do is not done", "err", err)
-	}
+	p.alone()
 	return held, nil
 }
 
