@@ -7,9 +7,7 @@ import (
 	"strings"
 	"time"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"fairlead.dev/fairlead/internal/agent/service"
 )
 
 // States of a target in TargetGroup.status, which leaves out active ones.
@@ -91,31 +89,6 @@ func targetNames(g *v1alpha1.TargetGroup) []string {
 	return out
 }
 
-// PlanDrain says what would move if the targets were drained.
-func PlanDrain(o *Objects, t Targets) (Drain, error) {
-	places, err := t.find(o)
-	if err != nil {
-		return Drain{}, err
-	}
-	d := Drain{Subject: t.String(), State: DrainPlanned, LoadBalancers: []DrainLine{}}
-	d.look(places)
-	leaving := map[string]bool{}
-	for _, p := range places {
-		leaving[p.group.Spec.Targets[p.index].UID] = true
-	}
-	seen := map[string]bool{}
-	for _, p := range places {
-		for _, l := range usersOf(o, p.group) {
-			if !seen[l.Name] {
-				seen[l.Name] = true
-				d.LoadBalancers = append(d.LoadBalancers, drainLine(o, l, leaving))
-			}
-		}
-	}
-	slices.SortFunc(d.LoadBalancers, func(a, b DrainLine) int { return strings.Compare(a.Name, b.Name) })
-	return d, nil
-}
-
 // look notes how the targets are now.
 func (d *Drain) look(places []place) {
 	d.Groups, d.Targets = []string{}, []DrainTarget{}
@@ -130,81 +103,6 @@ func (d *Drain) look(places []place) {
 		}
 		d.Targets = append(d.Targets, x)
 	}
-}
-
-// drainLine counts the members of l that get new connections, by what the manager says of them, and those that are left.
-func drainLine(o *Objects, l *clusterv1.LoadBalancer, leaving map[string]bool) DrainLine {
-	line := DrainLine{Namespace: l.Namespace, Name: l.Name}
-	if origin, ok := service.Origin(l); ok {
-		line.Origin = origin.String()
-	}
-	all, moves := 0, 0
-	for _, g := range o.TargetGroups {
-		if g.Namespace != l.Namespace || !selects(l, g) {
-			continue
-		}
-		for i := range g.Spec.Targets {
-			if !takesNew(o, g, i) {
-				continue
-			}
-			t := &g.Spec.Targets[i]
-			weight := 1
-			if t.Weight != nil {
-				weight = int(*t.Weight)
-			}
-			line.Before++
-			all += weight
-			if leaving[t.UID] {
-				moves += weight
-			} else {
-				line.After++
-			}
-		}
-	}
-	if all > 0 {
-		line.MovesPercent = (100*moves + all/2) / all
-	}
-	if s := snapshotOf(o, l); s != nil {
-		for _, p := range s.Pools {
-			line.OpenFor = p.DrainTimeout.String()
-			break // one LoadBalancer, one drain timeout
-		}
-	}
-	return line
-}
-
-// takesNew: target i gets new connections.
-func takesNew(o *Objects, g *v1alpha1.TargetGroup, i int) bool {
-	if g.Drains(i) {
-		return false
-	}
-	if m := memberStatus(g, i); m != nil && (m.State == stateUnhealthy || m.State == stateWaiting) {
-		return false
-	}
-	_, out := problemOfTarget(g, i, o.tenantOf(g.Namespace))
-	return !out || o.hidden("tenants")
-}
-
-// Refuse turns the plan down if it would leave a LoadBalancer that is served without any member.
-func (d *Drain) Refuse() bool {
-	var names []string
-	for _, l := range d.LoadBalancers {
-		if l.After > 0 || l.Before == 0 {
-			continue
-		}
-		if l.Origin != "" {
-			names = append(names, "Service "+l.Origin)
-		} else {
-			names = append(names, "LoadBalancer "+l.Namespace+"/"+l.Name)
-		}
-	}
-	if len(names) == 0 {
-		return false
-	}
-	d.State = DrainRefused
-	d.Message = fmt.Sprintf("no member would be left that gets new connections of %s", some(names))
-	d.Fix = "Add targets or mend those that are unhealthy first; or say --force, and clients are refused meanwhile."
-	return true
 }
 
 // Judge says how far the drain has come, from the hub as it is now. Targets that are no longer there have been let go.

@@ -189,6 +189,10 @@ func membersSeenRung(o *Objects, v *proof.Proxy) Rung {
 // memberID names a target in reports.
 type memberID struct{ namespace, group, target string }
 
+func idOf(g *v1alpha1.TargetGroup, i int) memberID {
+	return memberID{g.Namespace, string(g.UID), g.Spec.Targets[i].UID}
+}
+
 // findsSick: the proxy reports the member unhealthy, by any check.
 func findsSick(v *proof.Proxy, id memberID) bool {
 	report := v.Reports[id.namespace]

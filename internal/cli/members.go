@@ -18,13 +18,15 @@ import (
 // shownMembers is how many members that nothing is amiss with are listed by name.
 const shownMembers = 5
 
+// mayJudge: the reader sees what snapshotOf and judgeMembers need.
+func (o *Objects) mayJudge() bool {
+	return !o.MayNot("loadbalancerclasses", "addresses", "tenants", "proxies", "leases", "proxyreports")
+}
+
 // membersRung says which members get l's connections. It builds what a proxy builds.
 func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r := Rung{Name: "members", State: Skipped}
-	for _, needed := range []string{"loadbalancerclasses", "addresses", "tenants", "proxies", "leases", "proxyreports"} {
-		if !o.hidden(needed) {
-			continue
-		}
+	if !o.mayJudge() {
 		return groupsRung(o, l)
 	}
 	s := snapshotOf(o, l)
@@ -163,6 +165,7 @@ func failsOpen(s *lb.Snapshot) bool {
 }
 
 type judgedMember struct {
+	id      memberID
 	name    string
 	address string
 	state   State
@@ -181,7 +184,7 @@ func judgeMembers(o *Objects, l *clusterv1.LoadBalancer, s *lb.Snapshot) []judge
 	mine := checks(s)
 	var out []judgedMember
 	for _, m := range groupMembers(s) {
-		j := judgedMember{name: m.Name, address: m.Address.String(), state: OK, text: "active", since: memberSince(o, l.Namespace, &m)}
+		j := judgedMember{id: memberID{l.Namespace, m.GroupUID, m.UID}, name: m.Name, address: m.Address.String(), state: OK, text: "active", since: memberSince(o, l.Namespace, &m)}
 		if m.Draining {
 			j.state, j.text = Waiting, "draining"
 		}
@@ -222,7 +225,7 @@ func judgeMembers(o *Objects, l *clusterv1.LoadBalancer, s *lb.Snapshot) []judge
 
 // judgeNamed judges a target that is known by a name: what that stands for, each proxy finds out for itself.
 func judgeNamed(proxies []*proof.Proxy, namespace string, a lb.Absent, checks []string) judgedMember {
-	j := judgedMember{name: a.Target, address: a.Name, state: OK, text: "active at the addresses that each proxy looks up"}
+	j := judgedMember{id: memberID{namespace, a.GroupUID, a.UID}, name: a.Target, address: a.Name, state: OK, text: "active at the addresses that each proxy looks up"}
 	var said []string
 	for _, v := range proxies {
 		report := v.Reports[namespace]

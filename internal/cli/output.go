@@ -210,4 +210,6 @@ type DrainLine struct {
 	MovesPercent int `json:"movesPercent"`
 	// OpenFor is how long open connections may run on; empty: not visible to the reader. "0s": until they end.
 	OpenFor string `json:"openFor,omitempty"`
+	// doubt is why After can't be told; empty: it can.
+	doubt string
 }
