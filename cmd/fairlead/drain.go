@@ -23,7 +23,7 @@ over, it ends, and the drain goes on. --undo has them take connections again.
 
 Exit codes:
   0  drained, or told to with --wait=false; undone; a dry run that would not be refused
-  1  refused, or not drained within --timeout
+  1  refused, not drained within --timeout, or the hub has the target no more, so that it can't be told
   2  it could not be asked or done: a wrong flag or name, no connection, no permission`
 
 func newDrainCommand() *cobra.Command {
@@ -175,7 +175,7 @@ func (o *drainFlags) run(cmd *cobra.Command, prepare func(context.Context, *cli.
 			}
 		}
 	}
-	done := d.State != cli.DrainDraining || !o.wait
+	done := !o.wait || d.State != cli.DrainDraining && d.State != cli.DrainUnknown
 	return verdict(done, o.print(cmd, d, d.WriteText))
 }
 

@@ -47,6 +47,24 @@ type place struct {
 	index int
 }
 
+// mark is a target that is to drain, by what no other has.
+type mark struct {
+	id   memberID
+	name string
+}
+
+// find is where the target stands now; false: the hub has it no more.
+func (m mark) find(o *Objects) (place, bool) {
+	for _, g := range o.TargetGroups {
+		for i := range g.Spec.Targets {
+			if idOf(g, i) == m.id {
+				return place{g, i}, true
+			}
+		}
+	}
+	return place{}, false
+}
+
 // find returns the targets, or an error that names the object and says what to do.
 func (t Targets) find(o *Objects) ([]place, error) {
 	if t.Node != "" {
@@ -105,44 +123,58 @@ func (d *Drain) look(places []place) {
 	}
 }
 
-// Judge says how far the drain has come, from the hub as it is now. Targets that are no longer there have been let go.
-func (d *Drain) Judge(o *Objects, t Targets) {
-	places, err := t.find(o)
-	if err != nil {
-		d.State, d.Message, d.Targets = DrainDrained, "the hub has the target no more", []DrainTarget{}
-		return
+// Judge says how far the drain that was planned has come, from the hub as it is now. A target that the hub has no more, or that
+// stands in another group now, is not drained by that: its connections may run on.
+func (d *Drain) Judge(o *Objects) {
+	var places []place
+	var told, lost []string
+	for _, m := range d.marks {
+		if p, ok := m.find(o); ok {
+			places = append(places, p)
+		} else {
+			lost = append(lost, m.name)
+		}
 	}
 	d.look(places)
 	d.State, d.Message, d.Fix = DrainDrained, "", ""
-	var told []string
 	for _, p := range places {
-		g := p.group
-		name := g.Spec.Targets[p.index].Name
-		m := memberStatus(g, p.index)
-		switch {
-		case !g.Drains(p.index):
-			d.State = DrainDraining
-			told = append(told, fmt.Sprintf("%s: the agent has yet to write to the hub that it drains", name))
-			d.Fix = "See to the tenant's agent: fairlead explain node " + name
-		case !judged(g) || m == nil || m.State != stateDraining && m.State != stateDrained:
-			d.State = DrainDraining
-			told = append(told, fmt.Sprintf("%s: the manager has yet to say how far it is", name))
-			d.Fix = "See to the manager: fairlead status"
-		case m.State == stateDraining:
-			d.State = DrainDraining
-			text := fmt.Sprintf("%s: %s", name, count(int(m.OpenConnections), "open connection"))
-			if m.Message != "" {
-				text += "; " + strings.TrimSuffix(m.Message, ".")
-			}
+		if text, fix := unfinished(p); text != "" {
+			d.State, d.Fix = DrainDraining, fix
 			told = append(told, text)
-			d.Fix = "Wait, or end the connections at the clients; each proxy cuts them once their time is over. A proxy that is silent for good is fenced: fairlead explain proxy NAME"
 		}
 	}
-	if d.State == DrainDrained {
-		d.Message = "every proxy has let go"
-		return
+	if len(lost) > 0 {
+		told = append(told, some(lost)+": gone from the hub, and nobody says whether connections there are still open")
 	}
-	d.Message = some(told)
+	switch {
+	case d.State == DrainDraining:
+		d.Message = some(told)
+	case len(lost) > 0:
+		d.State, d.Message = DrainUnknown, some(told)
+		d.Fix = "Look for open connections on the host itself, or let the time for them pass, before you switch it off."
+	default:
+		d.Message = "every proxy has let go"
+	}
+}
+
+// unfinished says what is waited for at a target, and what to do; empty: nothing.
+func unfinished(p place) (text, fix string) {
+	g := p.group
+	name := g.Spec.Targets[p.index].Name
+	m := memberStatus(g, p.index)
+	switch {
+	case !g.Drains(p.index):
+		return name + ": the agent has yet to write to the hub that it drains", "See to the tenant's agent: fairlead explain node " + name
+	case !judged(g) || m == nil || m.State != stateDraining && m.State != stateDrained:
+		return name + ": the manager has yet to say how far it is", "See to the manager: fairlead status"
+	case m.State == stateDraining:
+		text = fmt.Sprintf("%s: %s", name, count(int(m.OpenConnections), "open connection"))
+		if m.Message != "" {
+			text += "; " + strings.TrimSuffix(m.Message, ".")
+		}
+		return text, "Wait, or end the connections at the clients; each proxy cuts them once their time is over. A proxy that is silent for good is fenced: fairlead explain proxy NAME"
+	}
+	return "", ""
 }
 
 // judged: the manager has spoken of the group as it is now. What it said before may be of an earlier drain.

@@ -19,9 +19,11 @@ func PlanDrain(o *Objects, t Targets) (Drain, error) {
 	}
 	d := Drain{Subject: t.String(), State: DrainPlanned, LoadBalancers: []DrainLine{}}
 	d.look(places)
-	leaving := map[string]bool{}
+	leaving := map[memberID]bool{}
 	for _, p := range places {
-		leaving[p.group.Spec.Targets[p.index].UID] = true
+		id := idOf(p.group, p.index)
+		leaving[id] = true
+		d.marks = append(d.marks, mark{id, p.group.Spec.Targets[p.index].Name})
 	}
 	seen := map[string]bool{}
 	for _, p := range places {
@@ -37,7 +39,7 @@ func PlanDrain(o *Objects, t Targets) (Drain, error) {
 }
 
 // drainLine counts the members of l that get new connections, and those that are left.
-func drainLine(o *Objects, l *clusterv1.LoadBalancer, leaving map[string]bool) DrainLine {
+func drainLine(o *Objects, l *clusterv1.LoadBalancer, leaving map[memberID]bool) DrainLine {
 	line := DrainLine{Namespace: l.Namespace, Name: l.Name}
 	if origin, ok := service.Origin(l); ok {
 		line.Origin = origin.String()
@@ -60,7 +62,7 @@ func drainLine(o *Objects, l *clusterv1.LoadBalancer, leaving map[string]bool) D
 			}
 			line.Before++
 			all += weight
-			if leaving[t.UID] {
+			if leaving[idOf(g, i)] {
 				moves += weight
 			} else {
 				line.After++

@@ -31,6 +31,9 @@ func (d *Drain) WriteText(w io.Writer) error {
 		if d.Fix != "" {
 			p.line("  → %s", d.Fix)
 		}
+	case DrainUnknown:
+		p.line("✗ It can't be told whether it is drained: %s.", d.Message)
+		p.line("  → %s", d.Fix)
 	case DrainDrained:
 		p.line("✓ Drained: %s.", d.Message)
 	case DrainUndone:

@@ -102,7 +102,7 @@ func (h *Hub) Look(ctx context.Context, namespace string) (*Objects, error) {
 	return o, err
 }
 
-// Follow looks again every so often until the targets are drained or ctx ends, and calls told whenever the message is a new one.
+// Follow looks again every so often until the targets are drained, that can't be told any more or ctx ends, and calls told whenever the message is a new one.
 func (d *Drain) Follow(ctx context.Context, hub *Hub, t Targets, every time.Duration, told func(*Drain)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -113,14 +113,14 @@ func (d *Drain) Follow(ctx context.Context, hub *Hub, t Targets, every time.Dura
 		case ctx.Err() != nil:
 			return nil // what was found last is what there is to say
 		case err == nil:
-			d.Judge(o, t)
+			d.Judge(o)
 		case errors.Is(err, errHidden):
 			return err
 		default:
 			// The hub may be back at the next look; the drain goes on meanwhile.
 			d.Message = "the hub can't be asked: " + err.Error()
 		}
-		if d.State == DrainDrained {
+		if d.State == DrainDrained || d.State == DrainUnknown {
 			return nil
 		}
 		if d.Message != last {

@@ -95,8 +95,9 @@ func documents(t *testing.T, text string) []*unstructured.Unstructured {
 	return out
 }
 
-// objects are base.yaml's with the section change merged in: by kind, namespace and name; "delete: true" deletes.
-func (s *story) objects(t *testing.T) *Objects {
+// objects are base.yaml's with the section change merged in: by kind, namespace and name; "delete: true" deletes. later are
+// sections that are merged in after that one.
+func (s *story) objects(t *testing.T, later ...string) *Objects {
 	t.Helper()
 	base, err := os.ReadFile("testdata/base.yaml")
 	if err != nil {
@@ -106,7 +107,11 @@ func (s *story) objects(t *testing.T) *Objects {
 	id := func(u *unstructured.Unstructured) string {
 		return u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
 	}
-	for _, change := range documents(t, s.sections["change"]) {
+	var changes []*unstructured.Unstructured
+	for _, section := range append([]string{"change"}, later...) {
+		changes = append(changes, documents(t, s.sections[section])...)
+	}
+	for _, change := range changes {
 		found := false
 		for i, u := range all {
 			if id(u) != id(change) {
@@ -230,7 +235,8 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// Each story asks what a drain of "node NAME" or "target GROUP [NAME]" of namespace prod-eu would do, or how far it is.
+// Each story asks what a drain of "node NAME" or "target GROUP [NAME]" of namespace prod-eu would do, or with a section judge how far it is
+// after what that changes.
 func TestDrain(t *testing.T) {
 	stories(t, "drain", func(t *testing.T, s *story) {
 		o := s.objects(t)
@@ -244,8 +250,8 @@ func TestDrain(t *testing.T) {
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		} else {
-			if len(s.sections["judge"]) > 0 {
-				d.Judge(o, targets)
+			if _, judge := s.sections["judge"]; judge {
+				d.Judge(s.objects(t, "judge"))
 			} else {
 				d.Refuse()
 			}

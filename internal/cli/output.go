@@ -156,7 +156,7 @@ type Check struct {
 // Drain is what `drain` did, or would do.
 type Drain struct {
 	Subject string `json:"subject"`
-	// State is Planned (a dry run), Refused, Draining, Drained or Undone.
+	// State is Planned (a dry run), Refused, Draining, Drained, Unknown or Undone.
 	State DrainState `json:"state"`
 	// Groups that the targets stand in, as namespace/name.
 	Groups []string `json:"groups"`
@@ -167,6 +167,8 @@ type Drain struct {
 	// Message says why it was refused, or what is waited for.
 	Message string `json:"message,omitempty"`
 	Fix     string `json:"fix,omitempty"`
+	// marks are the targets as they were when this was planned.
+	marks []mark
 }
 
 // DrainState is how far a drain has come.
@@ -181,6 +183,8 @@ const (
 	DrainDraining DrainState = "Draining"
 	// DrainDrained: every proxy has let go; no connection is open.
 	DrainDrained DrainState = "Drained"
+	// DrainUnknown: the hub has some of them no more, and nobody says whether connections to those are open.
+	DrainUnknown DrainState = "Unknown"
 	// DrainUndone: they get connections again.
 	DrainUndone DrainState = "Undone"
 )
