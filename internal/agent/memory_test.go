@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,18 +99,27 @@ func TestHubProblem(t *testing.T) {
 		err     error
 		failing time.Duration
 		reason  string
+		retry   time.Duration
 		tell    bool
 	}{
-		{"what can't become true is told at once", apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("LoadBalancer").GroupKind(), "x", nil), 0, clusterv1.ReasonInvalid, true},
-		{"an API server that just came back", apierrors.NewForbidden(resource, "x", nil), time.Second, service.ReasonHubRefuses, false},
-		{"no rights", apierrors.NewForbidden(resource, "x", nil), tellAfter, service.ReasonHubRefuses, true},
-		{"no credentials that it knows", apierrors.NewUnauthorized("x"), tellAfter, service.ReasonHubRefuses, true},
-		{"away for a moment", errors.New("refused"), time.Second, service.ReasonHubUnreachable, false},
-		{"away", errors.New("refused"), tellAfter, service.ReasonHubUnreachable, true},
+		{"what can't become true is told at once", apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("LoadBalancer").GroupKind(), "x", nil), 0, clusterv1.ReasonInvalid, refusedRetry, true},
+		{"an API server that just came back", apierrors.NewForbidden(resource, "x", nil), time.Second, service.ReasonHubRefuses, refusedRetry, false},
+		{"no rights", apierrors.NewForbidden(resource, "x", nil), tellAfter, service.ReasonHubRefuses, refusedRetry, true},
+		{"no credentials that it knows", apierrors.NewUnauthorized("x"), tellAfter, service.ReasonHubRefuses, refusedRetry, true},
+		{"away for a moment", errors.New("refused"), time.Second, service.ReasonHubUnreachable, 0, false},
+		{"away", errors.New("refused"), tellAfter, service.ReasonHubUnreachable, 0, true},
+		{"too many ask", apierrors.NewTooManyRequests("x", 1), tellAfter, service.ReasonHubUnreachable, 0, true},
+		{"nobody behind a load balancer", apierrors.NewGenericServerResponse(http.StatusBadGateway, "patch", resource, "x", "", 0, true), tellAfter, service.ReasonHubUnreachable, 0, true},
+		{"not ready", apierrors.NewServiceUnavailable("x"), tellAfter, service.ReasonHubUnreachable, 0, true},
+		{"too slow", apierrors.NewTimeoutError("x", 1), tellAfter, service.ReasonHubUnreachable, 0, true},
+		{"a webhook that is dead for a moment", apierrors.NewInternalError(errors.New("x")), time.Second, service.ReasonHubRefuses, answeredRetry, false},
+		{"a webhook that is dead", apierrors.NewInternalError(errors.New("x")), tellAfter, service.ReasonHubRefuses, answeredRetry, true},
+		{"a field that it doesn't know", apierrors.NewBadRequest("x"), tellAfter, service.ReasonHubRefuses, answeredRetry, true},
+		{"more than it takes", apierrors.NewRequestEntityTooLargeError("x"), tellAfter, service.ReasonHubRefuses, answeredRetry, true},
 	} {
-		p, tell := hubProblem(c.err, c.failing)
-		if p.Reason != c.reason || tell != c.tell || p.Message == "" || !p.Refuses {
-			t.Errorf("%s: %+v, %t", c.name, p, tell)
+		p, retry, tell := hubProblem(fmt.Errorf("writing: %w", c.err), c.failing)
+		if p.Reason != c.reason || retry != c.retry || tell != c.tell || p.Message == "" || !p.Refuses {
+			t.Errorf("%s: %+v, %s, %t", c.name, p, retry, tell)
 		}
 	}
 }

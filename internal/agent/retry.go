@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -20,7 +22,7 @@ const (
 )
 
 // retrying tries again what failed, each key at its own pace. An API server that is away fails for
-// every key: that is a warning, not an error each.
+// every key: that is a warning, not an error each, and none again until the key fails otherwise.
 type retrying struct {
 	next  reconcile.Reconciler
 	pace  workqueue.TypedRateLimiter[reconcile.Request]
@@ -28,11 +30,11 @@ type retrying struct {
 	about string
 
 	mu      sync.Mutex
-	failing map[reconcile.Request]struct{}
+	failing map[reconcile.Request]metav1.StatusReason // as it failed last
 }
 
 func newRetrying(next reconcile.Reconciler, about string, log *slog.Logger) *retrying {
-	return &retrying{next: next, about: about, log: log, failing: map[reconcile.Request]struct{}{}, pace: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost)}
+	return &retrying{next: next, about: about, log: log, failing: map[reconcile.Request]metav1.StatusReason{}, pace: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost)}
 }
 
 // Reconcile never fails.
@@ -45,8 +47,12 @@ func (r *retrying) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case ctx.Err() != nil: // we are stopping
 		return reconcile.Result{}, nil
 	}
-	wait := r.wait(req)
-	r.log.Warn("failed, will be tried again", "what", r.about, "key", req.NamespacedName, "wait", wait, "err", err)
+	wait, isNew := r.wait(req, err)
+	level := slog.LevelDebug
+	if isNew {
+		level = slog.LevelWarn
+	}
+	r.log.Log(ctx, level, "failed, will be tried again", "what", r.about, "key", req.NamespacedName, "wait", wait, "err", err)
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
@@ -57,10 +63,13 @@ func (r *retrying) mend(req reconcile.Request) {
 	r.pace.Forget(req)
 }
 
-func (r *retrying) wait(req reconcile.Request) time.Duration {
+// wait is until the next try; isNew tells that the key didn't fail so the last time.
+func (r *retrying) wait(req reconcile.Request, err error) (wait time.Duration, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failing[req] = struct{}{}
+	why := apierrors.ReasonForError(err)
+	before, fails := r.failing[req]
+	r.failing[req] = why
 	fair := time.Duration(len(r.failing)) * time.Second / retryRate
-	return min(r.pace.When(req), max(fair, retryMostOfFew))
+	return min(r.pace.When(req), max(fair, retryMostOfFew)), !fails || before != why
 }

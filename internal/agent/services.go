@@ -24,8 +24,12 @@ import (
 const (
 	// attempt bounds one look at one Service, so that no worker waits for long.
 	attempt = 10 * time.Second
+	// hubAttempt bounds what of it a hub may take that doesn't answer: the rest is for telling the user.
+	hubAttempt = 7 * time.Second
 	// refusedRetry is between two tries of a write that the hub doesn't allow.
 	refusedRetry = 30 * time.Second
+	// answeredRetry is between two tries of a write that the hub answers with another error, once the user is told.
+	answeredRetry = 5 * time.Second
 	// tellAfter is how long a Service waits, or a write to the hub fails, before its user is told.
 	tellAfter = 15 * time.Second
 	// goneCheck is between two looks at a LoadBalancer that should go; its deletion wakes us before.
@@ -50,7 +54,7 @@ type services struct {
 	loadBalancers *memory[service.Wanted]
 	waiting       *since // for an address
 	failing       *since // to write to the hub
-	forbidden     *since // to write there, by a hub that answers
+	refused       *since // to write there, by a hub that answers
 	gone          *observed[types.NamespacedName]
 	propagation   *propagation
 	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
@@ -122,36 +126,34 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 		return r.release(ctx, s, l)
 	}
 
-	var held, applied, away error
+	var held, applied, unheard error
 	var wait time.Duration
 	var both sync.WaitGroup
 	// Until the Service holds, its deletion is seen all the same: that is what orphans are for.
 	if !service.Holds(s) && !r.way.Yields(key) {
 		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s)) })
 	}
-	if wait, applied = r.ensure(ctx, s, l, want); applied == nil {
-		applied = r.unhold(ctx, l)
-	}
+	wait, applied = r.write(ctx, s, l, want)
 	both.Wait()
 	if applied == nil {
 		r.failing.ends(key)
-		r.forbidden.ends(key)
+		r.refused.ends(key)
 	} else {
-		p, tell := hubProblem(applied, r.fails(key, applied))
+		p, retry, tell := hubProblem(applied, r.fails(key, applied))
 		if !tell {
 			return reconcile.Result{}, errors.Join(held, applied)
 		}
 		want.Problems = append(want.Problems, p)
-		if wait = refusedRetry; p.Reason == service.ReasonHubUnreachable {
-			away = applied
+		if wait = retry; retry == 0 {
+			unheard = applied
 		}
 	}
 	if held != nil {
 		return reconcile.Result{}, held
 	}
-	if away != nil { // told, and tried again soon: nothing but the next try says that the hub is back
+	if unheard != nil { // told, and tried again soon: nothing but the next try says that the hub is back
 		_, err := r.report(ctx, s, l, want.Problems)
-		return reconcile.Result{}, errors.Join(away, err)
+		return reconcile.Result{}, errors.Join(unheard, err)
 	}
 	if service.WishDropped(want, l) {
 		return reconcile.Result{RequeueAfter: wait}, nil // the refusal of the wish is answered, and is nobody's problem
@@ -163,33 +165,25 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	return reconcile.Result{RequeueAfter: soonest(wait, again)}, err
 }
 
+// write brings what the hub has of a Service to what is wanted, within hubAttempt.
+func (r *services) write(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, want service.Wanted) (wait time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, hubAttempt)
+	defer cancel()
+	if wait, err = r.ensure(ctx, s, l, want); err == nil {
+		err = r.unhold(ctx, l)
+	}
+	return wait, err
+}
+
 // fails notes that a write to the hub failed, and returns for how long it does: a refusal counts from the first one, not from when
 // the hub was away before it.
 func (r *services) fails(key types.NamespacedName, err error) time.Duration {
 	failing := r.failing.holds(key)
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return r.forbidden.holds(key)
+	if !away(err) {
+		return r.refused.holds(key)
 	}
-	r.forbidden.ends(key)
+	r.refused.ends(key)
 	return failing
-}
-
-// hubProblem says what the user is told of a write that the hub didn't take; tell is false while that
-// may pass by itself: an API server that has just come back forbids everything for a moment.
-func hubProblem(err error, failing time.Duration) (p service.Problem, tell bool) {
-	p.Refuses = true
-	switch {
-	case apierrors.IsInvalid(err):
-		p.Reason, p.Message = clusterv1.ReasonInvalid, "the hub refuses it: "+invalid(err)
-		return p, true
-	case apierrors.IsForbidden(err):
-		p.Outside, p.Reason, p.Message = true, service.ReasonHubRefuses, "the hub doesn't let the agent write: ask the hub's operator ("+err.Error()+")"
-	case apierrors.IsUnauthorized(err):
-		p.Outside, p.Reason, p.Message = true, service.ReasonHubRefuses, "the hub doesn't accept the agent's credentials: ask the hub's operator for new ones and start the agent with them"
-	default:
-		p.Outside, p.Reason, p.Message = true, service.ReasonHubUnreachable, "the agent can't write to the hub: ask the hub's operator, it goes on by itself"
-	}
-	return p, failing >= tellAfter
 }
 
 // soonest is the shorter wait; 0 is none.
@@ -203,7 +197,7 @@ func soonest(a, b time.Duration) time.Duration {
 func (r *services) forget(key types.NamespacedName) {
 	r.waiting.ends(key)
 	r.failing.ends(key)
-	r.forbidden.ends(key)
+	r.refused.ends(key)
 	r.propagation.forget(key)
 }
 
@@ -418,20 +412,4 @@ func (r *services) patched(s *v1.Service, what string, answer *v1.Service, err e
 	}
 	r.services.wrote(service.Key(s), struct{}{}, answer.ResourceVersion)
 	return nil
-}
-
-// invalid is what the API server says of a refused object, without its name.
-func invalid(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return err.Error()
-	}
-	text := ""
-	for _, c := range status.Status().Details.Causes {
-		if text != "" {
-			text += "; "
-		}
-		text += c.Field + ": " + c.Message
-	}
-	return text
 }

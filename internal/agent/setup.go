@@ -129,7 +129,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(),
 		hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
-		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(), forbidden: newSince(),
+		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(), refused: newSince(),
 		gone: newObserved[types.NamespacedName](), clusterUID: b.clusterUID, propagation: newPropagation(m.propagated),
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
