@@ -36,7 +36,9 @@ type fakeHub struct {
 	// bare: it serves no Proxies, as one where nothing is installed.
 	bare   bool
 	forbid map[string]bool
+	// ending are the namespaces that are being deleted, ended counts the writes that they refused.
 	ending map[string]bool
+	ended  int
 	// trouble is how writes of a namespace's report fail, troubled how many did; hung: no request is answered.
 	trouble  map[string]string
 	troubled int
@@ -302,6 +304,7 @@ func (h *fakeHub) CreateReport(_ context.Context, r *v1alpha1.ProxyReport) (out 
 		k := keyOf(r)
 		switch {
 		case h.ending[r.Namespace]:
+			h.ended++
 			e := apierrors.NewForbidden(anything, r.Name, errors.New("namespace is being terminated"))
 			e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 			return e

@@ -610,6 +610,27 @@ func TestNamespacesThatTheHubLacksAreNamed(t *testing.T) {
 	})
 }
 
+// A write that fails has all reports read anew. What was said of a namespace that takes none stays said meanwhile, and it is left alone.
+func TestAFailedWriteTakesBackNothingOfANamespaceThatTheHubLacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		w := restored(t, "", f)
+		defer w.stop()
+		w.foreign(func(h *fakeHub) { h.ending["lab"], h.trouble["ops"] = true, "unavailable" })
+		w.list(f.class_, f.shop)
+		settle(10 * time.Second) // Writes of ops fail meanwhile, as if the hub were away.
+		w.foreign(func(h *fakeHub) {
+			if h.troubled < 2 || h.ended != 1 {
+				t.Errorf("%d writes in ops failed, and %d in lab, which is to be left alone", h.troubled, h.ended)
+			}
+		})
+		done := w.hub.journal.take()
+		if r := w.report(v1alpha1.SystemNamespace); r == nil || len(r.ServesMissing) != 1 || slices.Contains(done, "delete "+v1alpha1.SystemNamespace) {
+			t.Errorf("in fairlead-system stands %+v, after %v", r, done)
+		}
+	})
+}
+
 func TestANamespaceThatComesBackIsToldThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -256,6 +256,11 @@ func (r *reporter) readReports(ctx context.Context) error {
 		have[o.Namespace] = rep
 		r.reports.stands(o)
 	}
+	for ns, old := range r.reports.have {
+		if have[ns] == nil && !old.absent.IsZero() {
+			have[ns] = old // That nothing stands there is known, and why.
+		}
+	}
 	r.reports.have, r.reports.reread = have, false
 	return nil
 }
