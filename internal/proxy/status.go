@@ -313,13 +313,26 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 		setReady(&st, metav1.ConditionFalse, ReasonDuplicateName, fmt.Sprintf("another process (boot %s) reports under this name: give each proxy its own --name", r.status.other))
 	case r.state.ApplyError != nil:
 		setReady(&st, metav1.ConditionFalse, ReasonApplyFailed, fmt.Sprintf("the data plane takes no new configuration, and what it had runs on: %v", r.state.ApplyError))
-	case r.inbox.Frozen() != nil:
-		setReady(&st, metav1.ConditionTrue, ReasonServing, "it serves what it had: condition HubChanged says why")
 	default:
-		setReady(&st, metav1.ConditionTrue, ReasonServing, "it serves what the hub says")
+		setReady(&st, metav1.ConditionTrue, ReasonServing, r.does())
 	}
 	r.setHubChanged(&st)
 	return st
+}
+
+// does is what this process serves, in words.
+func (r *reporter) does() string {
+	switch {
+	case r.state == nil:
+		return "it has applied nothing yet"
+	case r.state.Fence != nil:
+		return "it is fenced, and serves nothing"
+	case r.inbox.Frozen() != nil:
+		return "it serves what it had: condition HubChanged says why"
+	case !r.state.FromHub:
+		return "it serves what its file says"
+	}
+	return "it serves what the hub says"
 }
 
 // epoch is the one to speak of.
@@ -387,14 +400,10 @@ func (r *reporter) sayFileFailed(ctx context.Context, era int, why error) error 
 	if r.hubUID == "" || r.gone() || s.yields(time.Now()) {
 		return nil
 	}
-	does := "it serves what the hub says"
-	if r.state.Fence != nil {
-		does = "it is fenced, and serves nothing"
-	}
 	px := s.object.DeepCopy()
 	px.ManagedFields = nil
 	setReady(&px.Status, metav1.ConditionFalse, ReasonFileFailed, fmt.Sprintf(
-		"%s, and reports and gives up nothing new, since a restart would bring back what its file has: %v; free space there, or mend what that names", does, why))
+		"%s; it reports and gives up nothing new, since a restart would bring back what its file has: %v; free space there, or mend what that names", r.does(), why))
 	if sameConditions(px.Status.Conditions, s.object.Status.Conditions) {
 		return nil
 	}

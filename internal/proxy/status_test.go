@@ -180,3 +180,55 @@ func TestAFileThatCannotBeWrittenIsSaid(t *testing.T) {
 		}
 	})
 }
+
+// noRoom lets the last-good file of a world's proxy not be written anew, as on a full disk, until back is called.
+func noRoom(t *testing.T, dir string) (back func()) {
+	t.Helper()
+	inTheWay := filepath.Join(dir, "edge-1.last-good.new")
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ready is the Proxy's condition Ready.
+func (w *world) ready() metav1.Condition {
+	st := w.status()
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// A process that starts from a file which can't be written now registers before it has applied anything: the hub is faster.
+func TestAProcessThatStartsWithAFullDiskRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		dir := t.TempDir()
+		w := newWorld(t, dir)
+		w.opened()
+		w.list(f.all()...)
+		settle(5 * time.Second)
+		w.stop()
+		back := noRoom(t, dir)
+		w.restart(dir)
+		defer func() { w.stop() }()
+		w.opened()
+		settle(patience / 2)
+		if c := w.ready(); c.Reason != ReasonFileFailed || !strings.Contains(c.Message, "has applied nothing yet") {
+			t.Errorf("condition %+v", c)
+		}
+		w.list(f.all()...)
+		settle(5 * time.Second)
+		w.serves(ours...)
+		back()
+		settle(5 * time.Second)
+		if st, c := w.status(), w.ready(); c.Reason != ReasonServing || st.Through == (v1alpha1.Through{}) {
+			t.Errorf("condition %+v, through %+v once it can be written", c, st.Through)
+		}
+	})
+}

@@ -124,7 +124,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the metric of failures counts %v", n)
 	}
 
-	// A process that is killed meanwhile serves again: what the old file has, then what the hub says. It frees nothing either.
+	// A process that is killed meanwhile serves again: what the old file has, then what the hub says. It frees nothing either, and lives.
 	if err := proxy.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +142,9 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	})
+	if n := count(t, log, "proxy starts"); n != 2 {
+		t.Errorf("%d processes have run, want the one that was killed, and the next", n)
+	}
 }
 
 // startHubWithManager has a tenant called shop.
@@ -182,13 +185,16 @@ func (h *hub) releasing(ctx context.Context, at netip.AddrPort) error {
 }
 
 // said counts how often a proxy's log has that the file can't be written.
-func said(t *testing.T, log string) int {
+func said(t *testing.T, log string) int { t.Helper(); return count(t, log, cantFile) }
+
+// count is how often a log has a text.
+func count(t *testing.T, log, text string) int {
 	t.Helper()
 	b, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(b), cantFile)
+	return strings.Count(string(b), text)
 }
 
 // metric reads one without labels.
