@@ -96,8 +96,9 @@ func newDrainTargetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "target TARGETGROUP [TARGET]",
 		Short: "Drain a target of a TargetGroup, or all of them",
-		Long: `Writes state Draining to a target in spec.targets of a TargetGroup of the hub; without TARGET, puts the annotation
-loadbalancer.cluster.x-k8s.io/disabled on the group. The targets of a group that an agent writes are Nodes: see drain node.
+		Long: `Writes state Draining to a target in spec.targets of a TargetGroup of the hub; without TARGET, to all that are there. The targets of a
+group that an agent writes are Nodes: see drain node. All of those at once are drained by the annotation
+loadbalancer.cluster.x-k8s.io/disabled on the group.
 ` + drainLong,
 		Example: `  fairlead drain target databases db-2 -n prod-eu --dry-run
   fairlead drain target databases -n prod-eu --force`,

@@ -11,8 +11,9 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/node"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -32,7 +33,7 @@ func (t *Tenant) DrainNode(ctx context.Context, name string, undo bool) (still s
 	if err := t.client.Get(ctx, types.NamespacedName{Name: name}, n); err != nil {
 		return "", fmt.Errorf("reading Node %s of the tenant cluster: %w", name, err)
 	}
-	if err := annotate(ctx, t.client, n, undo); err != nil {
+	if err := annotate(ctx, t.client, n, undo, ""); err != nil {
 		return "", fmt.Errorf("annotating Node %s of the tenant cluster: %w", name, err)
 	}
 	if target, _ := node.Target(n); undo && target.State == v1alpha1.TargetDraining {
@@ -41,53 +42,107 @@ func (t *Tenant) DrainNode(ctx context.Context, name string, undo bool) (still s
 	return "", nil
 }
 
-// annotate sets or takes away the annotation that disables o.
-func annotate(ctx context.Context, c client.Client, o client.Object, undo bool) error {
+// annotate sets or takes away the annotation that disables o; with its resourceVersion if that should be as it was read.
+func annotate(ctx context.Context, c client.Client, o client.Object, undo bool, version string) error {
 	var value any = disabledValue
 	if undo {
 		value = nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterv1.DisabledAnnotation: value}}})
+	metadata := map[string]any{"annotations": map[string]any{clusterv1.DisabledAnnotation: value}}
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
 	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, body), client.FieldOwner(drainManager))
 }
 
-// DrainTargets tells targets of a TargetGroup to drain, or with undo to take connections again.
+// DrainTargets tells targets of a TargetGroup to drain, or with undo to take connections again. A write of spec raises the
+// group's generation, so that what the manager says of an earlier drain is not taken for this one's.
 func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) error {
 	key := types.NamespacedName{Namespace: t.Namespace, Name: t.Group}
-	if t.Target == "" {
-		g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Group}}
-		if err := annotate(ctx, h.client, g, undo); err != nil {
-			return fmt.Errorf("annotating TargetGroup %s: %w", key, err)
-		}
-		return nil
-	}
-	state := v1alpha1.TargetDraining
-	if undo {
-		state = v1alpha1.TargetServing
-	}
+	mirror := false
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		g := &v1alpha1.TargetGroup{}
 		if err := h.client.Get(ctx, key, g); err != nil {
 			return err
 		}
 		places, err := t.find(&Objects{TargetGroups: []*v1alpha1.TargetGroup{g}})
-		if err != nil {
+		if mirror = mirrorsNodes(g); err != nil || mirror || !t.tell(places, undo) {
 			return err
 		}
-		target := &g.Spec.Targets[places[0].index]
-		if target.State == state {
-			return nil
-		}
-		target.State = state
 		return h.client.Update(ctx, g, client.FieldOwner(drainManager))
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("writing spec.targets of TargetGroup %s: %w", key, err)
+	case mirror:
+		return h.disable(ctx, key, undo)
 	}
 	return nil
+}
+
+// tell writes to the targets of one group what they are to do; false: they do it already. All of them take connections again
+// without the annotation, too.
+func (t Targets) tell(places []place, undo bool) (changed bool) {
+	for _, p := range places {
+		if _, disabled := p.group.Annotations[clusterv1.DisabledAnnotation]; undo && disabled && t.Target == "" {
+			delete(p.group.Annotations, clusterv1.DisabledAnnotation)
+			changed = true
+		}
+		target := &p.group.Spec.Targets[p.index]
+		if drains := target.State == v1alpha1.TargetDraining; drains != undo {
+			continue
+		}
+		if target.State = v1alpha1.TargetDraining; undo {
+			target.State = v1alpha1.TargetServing
+		}
+		changed = true
+	}
+	return changed
+}
+
+// lookAgain is the pause until a group is looked at again.
+const lookAgain = 200 * time.Millisecond
+
+// disable annotates a group whose spec its agent writes, which raises no generation: it waits until the manager speaks of no
+// earlier drain.
+func (h *Hub) disable(ctx context.Context, key types.NamespacedName, undo bool) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
+		g := &v1alpha1.TargetGroup{}
+		if err := h.client.Get(ctx, key, g); err != nil {
+			return false, err
+		}
+		if !undo && toldOfEarlier(g) {
+			last = errors.New("the manager has yet to see that an earlier drain was undone: see to it with fairlead status")
+			return false, nil
+		}
+		last = annotate(ctx, h.client, g, undo, g.ResourceVersion)
+		if apierrors.IsConflict(last) {
+			return false, nil
+		}
+		return true, last
+	})
+	if err != nil {
+		if !errors.Is(last, err) {
+			err = errors.Join(err, last)
+		}
+		return fmt.Errorf("annotating TargetGroup %s: %w", key, err)
+	}
+	return nil
+}
+
+// toldOfEarlier: the manager says that a target drains, which isn't told to.
+func toldOfEarlier(g *v1alpha1.TargetGroup) bool {
+	for i := range g.Spec.Targets {
+		if m := memberStatus(g, i); !g.Drains(i) && m != nil && (m.State == stateDraining || m.State == stateDrained) {
+			return true
+		}
+	}
+	return false
 }
 
 // Look reads what Judge needs.

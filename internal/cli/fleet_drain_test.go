@@ -210,8 +210,7 @@ func testDrainRefused(t *testing.T, s *site) {
 		if err := s.Hub.API.Get(t.Context(), types.NamespacedName{Namespace: s.mine.Name(), Name: "databases"}, g); err != nil {
 			t.Fatal(err)
 		}
-		_, yes := g.Annotations[clusterv1.DisabledAnnotation]
-		return yes
+		return !slices.ContainsFunc(g.Spec.Targets, func(x v1alpha1.Target) bool { return x.State != v1alpha1.TargetDraining })
 	}
 	for _, dry := range [][]string{nil, {"--dry-run"}} {
 		args := append(append(s.hub("drain", "target", "databases"), in...), dry...)
