@@ -1,6 +1,28 @@
 package app
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An agent that waits for its hub isn't ready. A budget would let nobody drain the node of the other one as long as the hub is away.
+func TestAHubsOutageBlocksNoDrainOfATenantsNodes(t *testing.T) {
+	files, err := filepath.Glob("../../config/agent/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "kind: PodDisruptionBudget") {
+			t.Errorf("%s has a PodDisruptionBudget", file)
+		}
+	}
+}
 
 func TestHubNames(t *testing.T) {
 	for _, c := range []struct{ namespace, tenant, fromContext, wantNamespace, wantTenant string }{
