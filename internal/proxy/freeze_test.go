@@ -748,6 +748,17 @@ func TestHubChangedIsSaidBeforeTheLeaseIsRenewed(t *testing.T) {
 	})
 }
 
+// frozen waits until a process says that the hub has changed.
+func (s *site) frozen(p *process) {
+	s.t.Helper()
+	s.until("the process to say that the hub has changed", func() bool {
+		s.hub.mu.Lock()
+		defer s.hub.mu.Unlock()
+		px := s.hub.proxies["edge-1"]
+		return px != nil && px.Status.Boot == p.boot && meta.IsStatusConditionTrue(px.Status.Conditions, v1alpha1.ConditionHubChanged)
+	})
+}
+
 // The next process takes over what is frozen, and says so itself.
 func TestANextProcessTakesOverWhatIsFrozen(t *testing.T) {
 	s := newSite(t)
@@ -757,18 +768,9 @@ func TestANextProcessTakesOverWhatIsFrozen(t *testing.T) {
 	for r := range resources + 1 {
 		first.inbox.Lost(r)
 	}
-	frozen := func(p *process) {
-		t.Helper()
-		s.until("the process to say that the hub has changed", func() bool {
-			s.hub.mu.Lock()
-			defer s.hub.mu.Unlock()
-			px := s.hub.proxies["edge-1"]
-			return px != nil && px.Status.Boot == p.boot && meta.IsStatusConditionTrue(px.Status.Conditions, v1alpha1.ConditionHubChanged)
-		})
-	}
-	frozen(first)
+	s.frozen(first)
 	next := s.startBlind(nil)
-	frozen(next)
+	s.frozen(next)
 	for r := range resources {
 		next.inbox.Replace(r, nil, "5")
 	}

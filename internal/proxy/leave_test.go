@@ -371,3 +371,22 @@ func TestNobodyLeavesByTheWordOfAnotherHub(t *testing.T) {
 		}
 	}
 }
+
+// A proxy that has told another hub that this isn't the one that it serves leaves that one: the first one is lost.
+func TestAProxyLeavesTheHubThatTookTheFirstOnesPlace(t *testing.T) {
+	s, p := serving(t)
+	s.hub.replace("another")
+	for r := range resources + 1 {
+		p.inbox.Lost(r)
+	}
+	s.frozen(p)
+	p.stop()
+	if err := <-p.ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.leave(time.Second, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.mustSay(v1alpha1.ProxyLeft, ReasonLeft)
+	s.noFile()
+}

@@ -121,7 +121,7 @@ func (o *LeaveOptions) ask(ctx context.Context, c *wire.Conn) error {
 func (o *LeaveOptions) alone(ctx context.Context) error {
 	g := o.lastGood()
 	w := word{o.Hub, o.Name, "", o.Logger}
-	if g != nil {
+	if g != nil && g.Memory.Frozen == "" { // Else another hub waits than the one that is served.
 		w.hubUID = g.memory().HubUID
 	}
 	if err := w.may(ctx); err != nil && !o.Force {
