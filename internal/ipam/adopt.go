@@ -51,7 +51,8 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 		next, action = Entry{Name: AddressName(address), Address: address.Unmap(), Pool: pool, ProxyPool: claims[0].ProxyPool}, Create
 	}
 	left := l.left(e, claims)
-	contested := held && (e.ProxyPool != claims[0].ProxyPool || !slices.EqualFunc(left, e.Holders, equalHolders))
+	holders, exchanged := take(left, claims)
+	contested := held && (e.ProxyPool != claims[0].ProxyPool || !slices.EqualFunc(left, e.Holders, equalHolders) || exchanged && e.Phase != Moved)
 	switch {
 	case !contested && e.Phase == Moved:
 		return keep // it is served as a granted one
@@ -75,15 +76,35 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 		keep.Disagree = join(claimants(claims), who.Earlier)
 		return keep
 	}
-	next.Holders, next.Phase, next.ProxyPool = left, Granted, claims[0].ProxyPool
-	for _, c := range claims {
-		has, _ := next.Holder(c.Holder.Ref)
-		next = next.With(c.Holder.Ref, slices.Concat(has.Ports, c.Holder.Ports))
-	}
+	next.Holders, next.Phase, next.ProxyPool = holders, Granted, claims[0].ProxyPool
 	if len(next.Holders) > MaxHolders || held && next.Equal(e) {
 		return keep
 	}
 	return Adopted{Step: Step{action, next}}
+}
+
+// take adds what is claimed to what the holders have. A holder of which an Address can't name both has what is claimed, and
+// that alone: its ports are exchanged.
+func take(left []Holder, claims []Claim) (holders []Holder, exchanged bool) {
+	e := Entry{Holders: left}
+	for ref, ports := range claimedPorts(claims) {
+		has, _ := e.Holder(ref)
+		both := SortPorts(slices.Concat(has.Ports, ports))
+		if len(both) > MaxPorts {
+			both, exchanged = ports, true
+		}
+		e = e.With(ref, both)
+	}
+	return e.Holders, exchanged
+}
+
+// claimedPorts are those that are claimed for each holder, by whomever.
+func claimedPorts(claims []Claim) map[Ref][]Port {
+	out := map[Ref][]Port{}
+	for _, c := range claims {
+		out[c.Holder.Ref] = SortPorts(slices.Concat(out[c.Holder.Ref], c.Holder.Ports))
+	}
+	return out
 }
 
 // restoring says that a pool's ledger is an older copy: who follows it knows no better than it.
@@ -121,13 +142,19 @@ func (l *Ledger) left(e Entry, claims []Claim) []Holder {
 
 func equalHolders(a, b Holder) bool { return a.Ref == b.Ref && slices.Equal(a.Ports, b.Ports) }
 
-// contradiction names proxies that can't all be right; nil: they can.
+// contradiction names proxies that can't all be right; nil: they can. Nor can those who claim more ports for one holder
+// than an Address can name.
 func contradiction(claims []Claim) []string {
 	for i, a := range claims {
 		for _, b := range claims[:i] {
 			if a.ProxyPool != b.ProxyPool || a.Holder.Ref != b.Holder.Ref && len(intersect(a.Holder.Ports, b.Holder.Ports)) > 0 {
 				return join([]string{a.Proxy}, []string{b.Proxy})
 			}
+		}
+	}
+	for ref, ports := range claimedPorts(claims) {
+		if len(ports) > MaxPorts {
+			return claimants(slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Holder.Ref != ref }))
 		}
 	}
 	return nil

@@ -103,6 +103,57 @@ func TestWhatRunsIsAdopted(t *testing.T) {
 	}
 }
 
+// An Address names so many ports of a holder and no more. A LoadBalancer whose ports were exchanged since the copy was made
+// has those that run, unless others may serve those that the ledger says.
+func TestPortsThatWereExchangedReplaceTheOldOnes(t *testing.T) {
+	from := func(first, n int32) (out []int32) {
+		for i := range n {
+			out = append(out, first+i)
+		}
+		return out
+	}
+	old, now := from(1000, MaxPorts), from(2000, MaxPorts)
+	for name, c := range map[string]struct {
+		phase    Phase
+		claims   []Claim
+		who      Adopters
+		ports    []int32 // empty: nothing is written
+		disagree []string
+	}{
+		"all":                                {phase: Granted, claims: []Claim{claim("p", "x", now...)}, ports: now},
+		"some":                               {phase: Granted, claims: []Claim{claim("p", "x", now[:3]...)}, ports: now[:3]},
+		"each proxy saw some":                {phase: Granted, claims: []Claim{claim("p", "x", now[:60]...), claim("q", "x", now[40:]...)}, ports: now},
+		"it was being released":              {phase: Releasing, claims: []Claim{claim("p", "x", now...)}, ports: now},
+		"it moved":                           {phase: Moved, claims: []Claim{claim("p", "x", now...)}},
+		"proxies saw more than it can name":  {phase: Granted, claims: []Claim{claim("p", "x", now...), claim("q", "x", 80), claim("r", "y", 81)}, disagree: []string{"p", "q"}},
+		"another serves the old ones":        {phase: Granted, claims: []Claim{claim("p", "x", now...)}, who: Adopters{Against: []string{"z"}}, disagree: []string{"p", "z"}},
+		"another may serve the old ones":     {phase: Granted, claims: []Claim{claim("p", "x", now...)}, who: Adopters{Behind: []string{"z"}}, disagree: []string{"p", "z"}},
+		"another's claim made them the ones": {phase: Granted, claims: []Claim{claim("p", "x", now...)}, who: Adopters{Earlier: []string{"q"}}, disagree: []string{"p", "q"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := New()
+			l.SetPools([]Pool{pool(t, "public", 1, "192.0.2.0/29")})
+			l.Set(granted("x", c.phase, old...))
+			c.who.Overruled = func(string) bool { return false }
+			got := l.Adopt(served, c.claims, c.who)
+			if (got.Action == Change) != (len(c.ports) > 0) || !slices.Equal(got.Disagree, c.disagree) || len(got.Stale) > 0 {
+				t.Fatalf("%s, disagree %v, stale %v", got.Action, got.Disagree, got.Stale)
+			}
+			if got.Action == Keep {
+				return
+			}
+			want := claim("", "x", c.ports...)
+			if !slices.EqualFunc(got.Entry.Holders, []Holder{want.Holder}, equalHolders) {
+				t.Errorf("%+v", got.Entry.Holders)
+			}
+			l.Set(got.Entry)
+			if again := l.Adopt(served, c.claims, c.who); again.Action != Keep || len(again.Disagree) > 0 {
+				t.Errorf("adopted anew: %+v", again)
+			}
+		})
+	}
+}
+
 // TestAdoptionEnds: whatever is claimed, no port gets two holders, what was adopted is adopted for good, and every
 // claimant that isn't told otherwise has what it claims.
 func TestAdoptionEnds(t *testing.T) {

@@ -8,8 +8,11 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 )
 
-// MaxHolders of one address.
-const MaxHolders = 64
+// MaxHolders of one address, and MaxPorts of one holder on it: an Address names no more.
+const (
+	MaxHolders = 64
+	MaxPorts   = 100
+)
 
 // problem is why not; nil: nothing.
 type problem struct{ reason, message string }

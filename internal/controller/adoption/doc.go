@@ -5,5 +5,6 @@
 //	                                                                       └▶ a dispute, on the AddressPool
 //
 // It waits until each live proxy was heard of since this manager's start, and until the reports of the frozen ones are
-// all here: who contradicts must have had his say.
+// all here: who contradicts must have had his say. An address that can't be written keeps no other from being adopted, and no stale
+// proxy from being fenced.
 package adoption

@@ -2,6 +2,7 @@ package adoption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -62,7 +63,7 @@ func (r *Reconciler) Look() {
 	}
 }
 
-// Reconcile adopts what can be adopted.
+// Reconcile adopts what can be adopted: what can't keeps nothing else from it.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	t := r.Fleet.Trouble()
 	claims, unheard := map[netip.Addr][]ipam.Claim{}, map[string]struct{}{} // pools of proxies
@@ -79,14 +80,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		}
 	}
 	r.Keeper.Undisputed(claims)
-	proxies, stale := r.Fleet.All(), map[string][]string{}
+	proxies, stale, failed := r.Fleet.All(), map[string][]string{}, []error(nil)
 	for _, address := range slices.SortedFunc(keys(claims), netip.Addr.Compare) {
 		if slices.ContainsFunc(claims[address], func(c ipam.Claim) bool { _, waits := unheard[c.ProxyPool]; return waits }) {
 			continue // it is woken by whoever is heard of
 		}
 		d, err := r.Keeper.Adopt(ctx, address, claims[address], proxies)
 		if err != nil {
-			return reconcile.Result{}, err
+			if failed = append(failed, err); ctx.Err() != nil {
+				return reconcile.Result{}, join(failed)
+			}
+			continue
 		}
 		for _, p := range d.Stale {
 			stale[p] = append(stale[p], address.String())
@@ -97,10 +101,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	for name, addresses := range stale {
 		if err := r.fence(ctx, name, addresses); err != nil {
-			return reconcile.Result{}, err
+			failed = append(failed, fmt.Errorf("fencing proxy %s: %w", name, err))
 		}
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, join(failed)
+}
+
+// told is how many errors of one round are told in full.
+const told = 8
+
+// join makes one error of those of a round, of which there may be as many as addresses.
+func join(failed []error) error {
+	if more := len(failed) - told; more > 0 {
+		failed = append(failed[:told:told], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(failed...)
 }
 
 func keys(m map[netip.Addr][]ipam.Claim) func(func(netip.Addr) bool) {
