@@ -119,7 +119,8 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 		Logger: o.Logger.With("controller", "adoption"), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
 	})
 	w.machines = machine.New(machine.Options{
-		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
+		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet,
+		PoolsServedBy: w.keeper.PoolsServedBy, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
 	})
 	w.pools = &pool.Reconciler{Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Queue: &kit.Queue{}, Events: eventsOf[*v1alpha1.AddressPool]{recorder, "Release"}}
 	w.tenants = tenant.New(tenant.Options{Logger: o.Logger.With("controller", Tenants), Client: w.client, Reader: mgr.GetAPIReader(), Keeper: w.keeper, Services: w.services.Count, Now: time.Now})

@@ -29,6 +29,13 @@ func (k *Keeper) FrozenBy(pool string) []*proof.Proxy {
 	return k.concerned(k.Trouble().Frozen)[pool]
 }
 
+// PoolsServedBy names the AddressPools of which a pool of proxies serves addresses, as the ledger says.
+func (k *Keeper) PoolsServedBy(proxyPool string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ledger.PoolsServedBy(proxyPool)
+}
+
 // freeze tells the ledger what is frozen now; k.mu is held.
 func (k *Keeper) freeze() {
 	f := k.frozen()

@@ -46,6 +46,8 @@ type Options struct {
 	// Kinds says in which version the hub serves a kind, if at all.
 	Kinds meta.RESTMapper
 	Fleet *fleet.Fleet
+	// PoolsServedBy names the AddressPools of which a pool of proxies serves addresses as the ledger says.
+	PoolsServedBy func(proxyPool string) []string
 	// Events tells people about Proxies.
 	Events Recorder
 }
@@ -123,8 +125,8 @@ func mayFence(name string, pool []*proof.Proxy) bool {
 	return silent && witness
 }
 
-// restoring says whether an AddressPool of which a pool of proxies serves addresses is being restored, as a person says: then
-// Machines may be yet to come, too. Where no class names the pool of proxies, classes may be, and each AddressPool counts.
+// restoring says whether an AddressPool of which a pool of proxies serves addresses, by a class or by the ledger, is being
+// restored, as a person says: then Machines may be yet to come, too. Where no class names the pool of proxies, classes may be, and each AddressPool counts.
 func (r *Reconciler) restoring(ctx context.Context, proxyPool string) (bool, error) {
 	pools, classes := &v1alpha1.AddressPoolList{}, &v1alpha1.LoadBalancerClassList{}
 	if err := r.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
@@ -134,6 +136,9 @@ func (r *Reconciler) restoring(ctx context.Context, proxyPool string) (bool, err
 		return false, fmt.Errorf("listing classes: %w", err)
 	}
 	known, serves := false, map[string]bool{}
+	for _, pool := range r.PoolsServedBy(proxyPool) {
+		serves[pool] = true
+	}
 	for i := range classes.Items {
 		if s := &classes.Items[i].Spec; s.Proxy != nil && s.Proxy.Pool == proxyPool {
 			known = true

@@ -63,6 +63,7 @@ func TestAMachineThatIsMissingIsNotEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard, restoring, machine, fenced bool
 		class                             *v1alpha1.LoadBalancerClassSpec
+		ledger                            []string // the AddressPools of which it serves addresses
 	}{
 		"gone":                       {heard: true, fenced: true},
 		"there":                      {heard: true, machine: true},
@@ -72,6 +73,7 @@ func TestAMachineThatIsMissingIsNotEnough(t *testing.T) {
 		"while another is restored":  {heard: true, restoring: true, class: classOf("edge", "private"), fenced: true},
 		"while others' is restored":  {heard: true, restoring: true, class: classOf("core", "public")},
 		"without a Lease, and there": {machine: true},
+		"while one of the ledger is": {heard: true, restoring: true, class: classOf("edge", "private"), ledger: []string{"public"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := kinds()[0]
@@ -102,7 +104,7 @@ func TestAMachineThatIsMissingIsNotEnough(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
 			last := lease("dead", 1)
 			proxies := fleet.New(fleet.Options{Logger: log, Now: func() time.Time { return clock }, Lease: func(context.Context, string) (*coordinationv1.Lease, error) { return last, nil }})
-			r := New(Options{Logger: log, Client: hub, Reader: hub, Kinds: kinds, Fleet: proxies})
+			r := New(Options{Logger: log, Client: hub, Reader: hub, Kinds: kinds, Fleet: proxies, PoolsServedBy: func(string) []string { return c.ledger }})
 			proxies.SetProxy(dead)
 			proxies.SetProxy(proxy("other", nil))
 			if c.heard {
