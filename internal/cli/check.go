@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/proof"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -264,85 +263,6 @@ func (r *Report) agents(f *Facts) {
 
 // agentSilence is after how long an agent, which renews each minute, counts as silent here.
 const agentSilence = 3 * time.Minute
-
-// nodes says which proxies don't reach which tenants' targets, by their checks.
-func (r *Report) nodes(f *Facts) {
-	if f.hidden("proxies") || f.hidden("proxyreports") || f.hidden("leases") {
-		r.add(Check{Area: areaNodes, Object: "targets", State: Skipped, Message: "what proxies find is not visible to you", Fix: "Ask with the hub operator's kubeconfig."})
-		return
-	}
-	targets := map[string]map[memberID]string{}
-	for _, g := range f.TargetGroups {
-		for i := range g.Spec.Targets {
-			t := &g.Spec.Targets[i]
-			if g.Drains(i) || len(usersOf(f.Objects, g)) == 0 {
-				continue
-			}
-			if targets[g.Namespace] == nil {
-				targets[g.Namespace] = map[memberID]string{}
-			}
-			targets[g.Namespace][memberID{g.Namespace, string(g.UID), t.UID}] = t.Name
-		}
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(targets)) {
-		r.reach(f, namespace, targets[namespace])
-	}
-}
-
-// reach says which live proxies find which targets of one namespace unhealthy.
-func (r *Report) reach(f *Facts, namespace string, targets map[memberID]string) {
-	object := "namespace " + namespace
-	if t := f.tenantOf(namespace); t != nil {
-		object = "Tenant " + t.Name
-	}
-	proxies := slices.DeleteFunc(views(f.Objects, ""), func(v *proof.Proxy) bool {
-		return !v.Live || v.Out || !v.Reported || !serves(f.Objects, v.Pool, namespace)
-	})
-	if len(proxies) == 0 {
-		return
-	}
-	sick := map[string][]string{} // by proxy
-	for _, v := range proxies {
-		for id, name := range targets {
-			if findsSick(v, id) {
-				sick[v.Name] = append(sick[v.Name], name)
-			}
-		}
-		slices.Sort(sick[v.Name])
-	}
-	bad := slices.DeleteFunc(slices.Clone(proxies), func(v *proof.Proxy) bool { return len(sick[v.Name]) == 0 })
-	if len(bad) == 0 {
-		r.add(Check{Area: areaNodes, Object: object, State: OK, Message: fmt.Sprintf("%s, and no fault found with %s", count(len(proxies), "live proxy"), count(len(targets), "target"))})
-		return
-	}
-	if len(bad) == len(proxies) && !slices.ContainsFunc(bad, func(v *proof.Proxy) bool { return !slices.Equal(sick[v.Name], sick[bad[0].Name]) }) {
-		names := sick[bad[0].Name]
-		c := Check{Area: areaNodes, Object: object, State: Warning, Message: fmt.Sprintf("every live proxy finds these of %s unhealthy: %s", count(len(targets), "target"), some(names))}
-		c.Fix = "fairlead explain node " + names[0] + " --hub-namespace " + namespace
-		if len(names) == len(targets) {
-			c.State = Broken
-			c.Fix = "If no proxy reaches any: is there a route from the proxies' hosts to the nodes, and does a firewall let node ports and health checks pass? " + c.Fix
-		}
-		r.add(c)
-		return
-	}
-	for _, v := range bad {
-		c := Check{Area: areaNodes, Object: object, State: Warning, Message: fmt.Sprintf("proxy %s finds these of %s unhealthy, and others don't: %s", v.Name, count(len(targets), "target"), some(sick[v.Name]))}
-		if len(sick[v.Name]) == len(targets) {
-			c.State = Broken
-		}
-		c.Fix = "Look at the way from the host of " + v.Name + " to them (routes, firewall): fairlead explain node " + sick[v.Name][0] + " --hub-namespace " + namespace
-		r.add(c)
-	}
-}
-
-// serves: some LoadBalancer of the namespace is served by proxies of that pool.
-func serves(o *Objects, pool, namespace string) bool {
-	return slices.ContainsFunc(o.LoadBalancers, func(l *clusterv1.LoadBalancer) bool {
-		_, class := o.classOf(l)
-		return l.Namespace == namespace && class != nil && class.Spec.Proxy != nil && class.Spec.Proxy.Pool == pool
-	})
-}
 
 // cluster looks at a tenant's own.
 func (r *Report) cluster(f *Facts) {

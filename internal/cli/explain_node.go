@@ -11,9 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/agent/service"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/lb"
-	"fairlead.dev/fairlead/internal/proof"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -180,84 +178,6 @@ func drainRung(o *Objects, n *corev1.Node, g *v1alpha1.TargetGroup, i int) Rung 
 		case v1alpha1.ReportedGone:
 			r.Evidence = append(r.Evidence, Evidence{State: OK, Text: s.proxy.Name + " has let go of it"})
 		}
-	}
-	return r
-}
-
-// said is what a proxy reports of a target.
-type said struct {
-	proxy *proof.Proxy
-	entry *v1alpha1.ReportedMember
-}
-
-// saidOf is what proxies that are live report of target i, by the proxies' names.
-func saidOf(o *Objects, g *v1alpha1.TargetGroup, i int) []said {
-	var out []said
-	for _, v := range views(o, "") {
-		report := v.Reports[g.Namespace]
-		if !v.Live || v.Out || report == nil {
-			continue
-		}
-		for j := range report.Members {
-			if e := &report.Members[j]; e.GroupUID == string(g.UID) && e.TargetUID == g.Spec.Targets[i].UID {
-				out = append(out, said{v, e})
-			}
-		}
-	}
-	return out
-}
-
-// memberStatus is what the manager says of target i; nil: it is plainly active.
-func memberStatus(g *v1alpha1.TargetGroup, i int) *v1alpha1.MemberStatus {
-	for j := range g.Status.Targets {
-		if g.Status.Targets[j].UID == g.Spec.Targets[i].UID {
-			return &g.Status.Targets[j]
-		}
-	}
-	return nil
-}
-
-// checksRung says which proxies find the target unhealthy, by which check and since when.
-func checksRung(o *Objects, g *v1alpha1.TargetGroup, i int) Rung {
-	r := Rung{Name: "checks", State: OK}
-	m := memberStatus(g, i)
-	var since *metav1.Time
-	if m != nil {
-		since = m.Since
-	}
-	if o.hidden("proxies") || o.hidden("leases") || o.hidden("proxyreports") {
-		r.Message = "no proxy finds it unhealthy, by its TargetGroup's status"
-		if m != nil && m.State == stateUnhealthy {
-			r.State, r.Reason, r.Message, r.Since = Broken, v1alpha1.ReasonMembersUnhealthy, m.Message, since
-		}
-		return r
-	}
-	sick := map[string]bool{}
-	for _, s := range saidOf(o, g, i) {
-		if s.entry.State == v1alpha1.ReportedUnhealthy {
-			sick[s.proxy.Name] = true
-			text := strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", s.proxy.Name, s.entry.Check, s.entry.Address, s.entry.Message))
-			r.Evidence = append(r.Evidence, Evidence{State: Broken, Text: text, Since: since})
-		}
-	}
-	live := 0
-	for _, v := range views(o, "") {
-		if v.Live && !v.Out && v.Reported {
-			live++
-		}
-	}
-	switch {
-	case live == 0:
-		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoProxies, "no proxy is live that could check it"
-	case len(sick) == 0:
-		r.Message = fmt.Sprintf("none of %s finds it unhealthy", count(live, "live proxy"))
-	case len(sick) < live:
-		r.State, r.Reason = Warning, v1alpha1.ReasonMembersUnhealthy
-		r.Message = fmt.Sprintf("%d of %d proxies find it unhealthy and the others do not: look at the way from those to it", len(sick), live)
-	default:
-		r.State, r.Reason = Broken, v1alpha1.ReasonMembersUnhealthy
-		r.Message = fmt.Sprintf("all live proxies (%d) find it unhealthy", live)
-		r.Fix = "Ask it from a proxy's host, at the port that the check names: a refusal means that nothing listens there (is kube-proxy running on the Node?), no answer means a firewall between, or a Node that is down."
 	}
 	return r
 }

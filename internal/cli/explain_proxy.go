@@ -8,6 +8,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/proof"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -161,26 +162,26 @@ func portsRung(v *proof.Proxy) Rung {
 func membersSeenRung(o *Objects, v *proof.Proxy) Rung {
 	r := Rung{Name: "members", State: OK, Message: "it finds none unhealthy"}
 	others := slices.DeleteFunc(views(o, v.Pool), func(x *proof.Proxy) bool { return x.Name == v.Name || !x.Live || x.Out || !x.Reported })
-	sick, alone := map[memberID]bool{}, map[memberID]bool{}
+	all, alone := map[memberID]bool{}, map[memberID]bool{}
 	for _, namespace := range sortedNamespaces(v.Reports) {
 		report := v.Reports[namespace]
 		for i := range report.Members {
 			m := &report.Members[i]
 			id := memberID{namespace, m.GroupUID, m.TargetUID}
-			if m.State != v1alpha1.ReportedUnhealthy || sick[id] {
+			if !sick(o, namespace, m) || all[id] {
 				continue
 			}
-			sick[id] = true
+			all[id] = true
 			text := strings.TrimSpace(fmt.Sprintf("%s/%s %s: %s %s", namespace, m.Target, m.Address, m.Check, m.Message))
-			if len(others) > 0 && !slices.ContainsFunc(others, func(x *proof.Proxy) bool { return findsSick(x, id) }) {
+			if len(others) > 0 && !slices.ContainsFunc(others, func(x *proof.Proxy) bool { return findsSick(o, x, id) }) {
 				alone[id] = true
 				text += "; no other proxy finds it so: look at the way from this proxy's host to it"
 			}
 			r.Evidence = append(r.Evidence, Evidence{State: Warning, Text: text})
 		}
 	}
-	if len(sick) > 0 {
-		r.State, r.Reason, r.Message = Warning, v1alpha1.ReasonMembersUnhealthy, fmt.Sprintf("it finds %d unhealthy, %d of them alone", len(sick), len(alone))
+	if len(all) > 0 {
+		r.State, r.Reason, r.Message = Warning, v1alpha1.ReasonMembersUnhealthy, fmt.Sprintf("it finds %d unhealthy, %d of them alone", len(all), len(alone))
 	}
 	r.Evidence = fewEvidence(r.Evidence)
 	return r
@@ -193,12 +194,22 @@ func idOf(g *v1alpha1.TargetGroup, i int) memberID {
 	return memberID{g.Namespace, string(g.UID), g.Spec.Targets[i].UID}
 }
 
-// findsSick: the proxy reports the member unhealthy, by any check.
-func findsSick(v *proof.Proxy, id memberID) bool {
+// findsSick: the proxy reports the member unhealthy, by a check that says something of its TargetGroup.
+func findsSick(o *Objects, v *proof.Proxy, id memberID) bool {
 	report := v.Reports[id.namespace]
 	return report != nil && slices.ContainsFunc(report.Members, func(m v1alpha1.ReportedMember) bool {
-		return m.GroupUID == id.group && m.TargetUID == id.target && m.State == v1alpha1.ReportedUnhealthy
+		return m.GroupUID == id.group && m.TargetUID == id.target && sick(o, id.namespace, &m)
 	})
+}
+
+// sick: what is reported says that the target itself is unhealthy, and not that one LoadBalancer's own check fails there, as that
+// of a Service does whose Pods are elsewhere.
+func sick(o *Objects, namespace string, m *v1alpha1.ReportedMember) bool {
+	if m.State != v1alpha1.ReportedUnhealthy {
+		return false
+	}
+	i := slices.IndexFunc(o.TargetGroups, func(g *v1alpha1.TargetGroup) bool { return g.Namespace == namespace && string(g.UID) == m.GroupUID })
+	return i < 0 || build.OfTargetGroup(o.TargetGroups[i].Spec.HealthCheck, m.Check)
 }
 
 // releasesRung lists the addresses whose release waits for this proxy.
