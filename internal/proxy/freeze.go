@@ -14,12 +14,13 @@ import (
 // At the start it is the whole hub, until each resource was listed and confirmed. When the hub has changed, what is shown
 // freezes. Then
 //
-//   - classes and Tenants follow the hub as soon as that was listed, and an Address as soon as the hub grants it to the
-//     LoadBalancers that are shown for it;
+//   - an Address follows the hub as soon as that grants it to the LoadBalancers that are shown for it, and to no others;
 //   - a Tenant's namespace thaws once all its Addresses do, and its agent has written everything again, in an epoch above the
 //     one that was adopted before the freeze, or when the ledger grants it nothing any more. One of no Tenant thaws with its
 //     Addresses, and one that is new with the ledger;
-//   - the ledger has thawed once all Addresses have. Before, nothing is proven of anything.
+//   - a Tenant thaws with its namespace, and a class with the last namespace in which a LoadBalancer of it is served: an older copy
+//     may suspend or forbid what is allowed since;
+//   - the ledger has thawed once it grants all that is served. Before, nothing is proven of anything, and nothing new is served.
 type catchUp struct {
 	// begun: something was delivered, in era.
 	begun bool
@@ -116,7 +117,7 @@ func (p *picture) differences(in func(Resource, Key) bool) []Change {
 	for r := range resources {
 		for k, o := range p.heard[r] {
 			// The same generation is not the same content: the hub has another history.
-			if in(r, k) && p.shown[r][k] != o {
+			if p.shown[r][k] != o && in(r, k) {
 				out = append(out, Change{r, k, o})
 			}
 		}

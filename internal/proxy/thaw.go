@@ -5,28 +5,53 @@ import (
 	"slices"
 	"strings"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 )
 
 // disputed is what is shown as served, and not granted by the ledger that was heard: what still freezes Addresses, kept up with
-// one by one. An Address that isn't in it is shown as it was heard.
+// one by one. An Address that isn't in it is shown as it was heard, unless that grants more.
 type disputed struct {
 	// by Address, in which namespaces; and by namespace, of which Addresses.
 	addresses map[Key][]string
 	within    map[string]map[Key][]v1alpha1.ServedAddress
 	// serves is within as it is told. It is immutable.
 	serves map[string][]v1alpha1.ServedAddress
+	// more are the namespaces to which the ledger that was heard grants more on an Address than is shown, moreIn counts them: who
+	// else serves that is not known before the ledger has thawed.
+	more   map[Key][]string
+	moreIn map[string]int
 }
 
 // thaws says that an object follows the hub again.
 func (p *picture) thaws(r Resource, k Key) bool {
 	switch r {
 	case Addresses:
-		return len(p.addresses[k]) == 0
+		return len(p.addresses[k]) == 0 && len(p.more[k]) == 0
 	case LoadBalancers, TargetGroups:
 		return p.thawed[k.Namespace] || p.ledger && !p.still[k.Namespace]
+	case Classes:
+		return !p.stillOf(k.Name)
+	case Tenants:
+		return !p.stillUnder(p.heard[r][k]) && !p.stillUnder(p.shown[r][k])
 	}
 	return true
+}
+
+// stillUnder says that the namespace of a Tenant has not thawed; o may be nil.
+func (p *picture) stillUnder(o Object) bool {
+	t, _ := o.(*v1alpha1.Tenant)
+	return t != nil && p.still[t.NamespaceName()]
+}
+
+// stillOf says that a LoadBalancer of a class is served in a namespace that has not thawed.
+func (p *picture) stillOf(class string) bool {
+	for k := range p.granted {
+		if l, ok := p.shown[LoadBalancers][k].(*clusterv1.LoadBalancer); ok && p.still[k.Namespace] && l.Spec.ClassName == class {
+			return true
+		}
+	}
+	return false
 }
 
 // thaw shows what may be, of what was heard; changes were heard last.
@@ -34,13 +59,15 @@ func (p *picture) thaw(changes []Change) (out []Change) {
 	touched := map[string]bool{}
 	if p.still == nil {
 		p.still, p.thawed = map[string]bool{}, map[string]bool{}
-		p.disputed = disputed{addresses: map[Key][]string{}, within: map[string]map[Key][]v1alpha1.ServedAddress{}}
+		p.disputed = disputed{addresses: map[Key][]string{}, within: map[string]map[Key][]v1alpha1.ServedAddress{}, more: map[Key][]string{}, moreIn: map[string]int{}}
 		for _, r := range []Resource{LoadBalancers, TargetGroups} {
 			for k := range p.shown[r] {
 				p.still[k.Namespace] = true
 			}
 		}
-		out = p.compareAll(maps.Keys(p.shown[Addresses]), touched)
+		all := maps.Clone(p.shown[Addresses])
+		maps.Copy(all, p.heard[Addresses])
+		out = p.compareAll(maps.Keys(all), touched)
 		out = append(out, p.advance(p.differences(p.thaws), touched)...)
 	} else {
 		if !p.ledger {
@@ -68,12 +95,11 @@ func (p *picture) thaw(changes []Change) (out []Change) {
 			delete(p.still, ns)
 			p.thawed[ns] = true
 		}
-		out = append(out, p.advance(p.differences(func(r Resource, k Key) bool {
-			return (r == LoadBalancers || r == TargetGroups) && thawed[k.Namespace]
-		}), touched)...)
+		out = append(out, p.advance(p.differences(p.thaws), touched)...)
 	}
 	if !p.ledger && len(p.addresses) == 0 {
-		p.ledger = true // Namespaces of which nothing was shown follow, too.
+		p.ledger = true // Namespaces of which nothing was shown follow, too, and Addresses that grant more.
+		p.more, p.moreIn = nil, nil
 		out = append(out, p.advance(p.differences(p.thaws), touched)...)
 	}
 	if p.ledger && len(p.still) == 0 {
@@ -87,7 +113,7 @@ func (p *picture) thaw(changes []Change) (out []Change) {
 // mayThaw says that a namespace of a Tenant, as it was heard and is shown, may follow the hub again. Its Addresses do already.
 func (p *picture) mayThaw(namespace string, heard, shown *v1alpha1.Tenant) bool {
 	switch {
-	case p.grantedIn[namespace] == 0: // Nothing of it is served.
+	case p.grantedIn[namespace] == 0 && p.moreIn[namespace] == 0: // Nothing of it is served, or is to be.
 		return true
 	case heard != nil:
 		return heard.Status.AgentEpoch > p.epoch
@@ -144,12 +170,22 @@ func (p *picture) compare(k Key, touched map[string]bool) {
 			delete(p.within, ns)
 		}
 	}
+	for _, ns := range p.more[k] {
+		if p.moreIn[ns]--; p.moreIn[ns] == 0 {
+			delete(p.moreIn, ns)
+		}
+	}
 	delete(p.addresses, k)
-	heard := grants(p.heard[Addresses][k], p.pool)
-	for _, h := range grants(p.shown[Addresses][k], p.pool) {
-		if p.shown[LoadBalancers][Key{h.Namespace, h.Name}] == nil || slices.ContainsFunc(heard, func(g v1alpha1.Holder) bool {
-			return g.Namespace == h.Namespace && g.Name == h.Name && covers(g.Ports, h.Ports)
-		}) {
+	delete(p.more, k)
+	heard, shown := grants(p.heard[Addresses][k], p.pool), grants(p.shown[Addresses][k], p.pool)
+	for _, h := range heard {
+		if !granted(shown, h) {
+			p.more[k] = append(p.more[k], h.Namespace)
+			p.moreIn[h.Namespace]++
+		}
+	}
+	for _, h := range shown {
+		if p.shown[LoadBalancers][Key{h.Namespace, h.Name}] == nil || granted(heard, h) {
 			continue
 		}
 		touched[h.Namespace] = true
@@ -159,6 +195,13 @@ func (p *picture) compare(k Key, touched map[string]bool) {
 		p.within[h.Namespace][k] = append(p.within[h.Namespace][k], v1alpha1.ServedAddress{Address: k.Name, LoadBalancer: h.Name, Ports: h.Ports})
 		p.addresses[k] = append(p.addresses[k], h.Namespace)
 	}
+}
+
+// granted says that what one holder holds is all granted to it by some.
+func granted(by []v1alpha1.Holder, h v1alpha1.Holder) bool {
+	return slices.ContainsFunc(by, func(g v1alpha1.Holder) bool {
+		return g.Namespace == h.Namespace && g.Name == h.Name && covers(g.Ports, h.Ports)
+	})
 }
 
 // retell makes serves anew for the namespaces that were touched.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -148,5 +149,103 @@ func TestAClassIsHeldForWhoNamesNone(t *testing.T) {
 	p.take(Delivery{Complete: true, Changes: []Change{{LoadBalancers, keyOf(web), web}, {Addresses, keyOf(webAt), webAt}}})
 	if p.shown[Classes][keyOf(class())] == nil {
 		t.Error("its class is gone")
+	}
+}
+
+// An older copy may grant here what has become another pool's since, or, where this proxy was cut off for a while, somebody
+// else's. Only who serves it now knows, and says so before the ledger has thawed.
+func TestAFrozenProxyServesNothingThatItDidNotServe(t *testing.T) {
+	web, webAt := loadBalancer("shop", "web", "192.0.2.8")
+	_, old := loadBalancer("shop", "web", "192.0.2.7")
+	_, now := loadBalancer("lab", "api", "192.0.2.7")
+	now.Spec.ProxyPool = "core"
+	wider := webAt.DeepCopy()
+	wider.Spec.Holders[0].Ports = append(wider.Spec.Holders[0].Ports, "TCP/81")
+	for name, c := range map[string]struct {
+		shown []Object
+		heard *v1alpha1.Address
+	}{
+		"another pool's":      {[]Object{now}, old},
+		"nobody's that it is": {nil, old},
+		"another port's":      {nil, wider},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other, otherAt := loadBalancer("ops", "own", "192.0.2.9")
+			p := pictureOf(append(c.shown, web, webAt, other, otherAt)...)
+			was := p.shown[Addresses][keyOf(c.heard)]
+			told := func(want ...string) {
+				t.Helper()
+				var got []string
+				for _, all := range p.state.Serves {
+					for _, s := range all {
+						got = append(got, s.Address)
+					}
+				}
+				if slices.Sort(got); !slices.Equal(got, want) || p.ledger || p.shown[Addresses][keyOf(c.heard)] != was {
+					t.Fatalf("%v are told, wanted %v; %s is %+v", got, want, c.heard.Name, p.shown[Addresses][keyOf(c.heard)])
+				}
+			}
+			p.take(changedTo(web, webAt, c.heard))
+			told("192.0.2.9")
+			p.take(changedTo(c.heard)) // Nor when it hears of it alone.
+			told("192.0.2.9")
+			if p.take(changedTo(other, otherAt)); p.behind || p.shown[Addresses][keyOf(c.heard)] != Object(c.heard) {
+				t.Errorf("it is behind once the ledger has all: %+v", p.state)
+			}
+		})
+	}
+}
+
+// Nor does its namespace thaw as if it had no address.
+func TestANamespaceToWhichMoreIsGrantedWaitsForItsAgent(t *testing.T) {
+	web, webAt := loadBalancer("shop", "web", "192.0.2.1")
+	other, otherAt := loadBalancer("ops", "own", "192.0.2.9")
+	p := pictureOf(web, tenant("shop", 0, 0), other, otherAt)
+	p.take(changedTo(web, webAt, tenant("shop", 1, 0)))
+	if p.thawed["shop"] {
+		t.Fatal("it thawed")
+	}
+	p.take(changedTo(webAt, otherAt))
+	if !p.ledger || p.thawed["shop"] || p.granted[keyOf(web)] != 1 {
+		t.Fatalf("the ledger has thawed, and its namespace with it: %+v", p.state)
+	}
+	if p.take(changedTo(tenant("shop", 1, 1))); p.behind {
+		t.Errorf("it waits: %+v", p.state)
+	}
+}
+
+// What an older copy allows is no news for who was allowed more since.
+func TestATenantAndItsClassThawWithWhatTheyAllow(t *testing.T) {
+	web, webAt := loadBalancer("shop", "web", "192.0.2.1")
+	api, apiAt := loadBalancer("lab", "api", "192.0.2.2")
+	other, otherAt := loadBalancer("ops", "own", "192.0.2.9")
+	other.Spec.ClassName = "else"
+	before, elsewhere := tenant("shop", 0, 0), tenant("idle", 0, 0)
+	suspended := func(t *v1alpha1.Tenant) *v1alpha1.Tenant {
+		t = t.DeepCopy()
+		t.Spec.Suspend = true
+		return t
+	}
+	moved := class()
+	moved.Spec.Proxy.Pool = "core"
+	unused := class()
+	unused.Name = "unused"
+	p := pictureOf(web, webAt, api, apiAt, other, otherAt, class(), before, elsewhere, tenant("lab", 0, 0))
+	isSuspended := func(name string) bool { return p.shown[Tenants][Key{Name: name}].(*v1alpha1.Tenant).Spec.Suspend }
+	pool := func() string { return p.shown[Classes][keyOf(moved)].(*v1alpha1.LoadBalancerClass).Spec.Proxy.Pool }
+
+	p.take(changedTo(web, webAt, api, apiAt, other, moved, unused, suspended(tenant("shop", 1, 0)), suspended(elsewhere), tenant("lab", 1, 0)))
+	if isSuspended("shop") || pool() != "edge" {
+		t.Fatalf("its Tenant is suspended: %v; its class is of pool %s", isSuspended("shop"), pool())
+	}
+	if !isSuspended("idle") || p.shown[Classes][keyOf(unused)] == nil {
+		t.Error("a Tenant and a class by which nothing is served wait")
+	}
+	p.take(changedTo(suspended(tenant("shop", 1, 1))))
+	if !isSuspended("shop") || pool() != "edge" {
+		t.Fatalf("shop has thawed: its Tenant is suspended: %v; the class that lab has too is of pool %s", isSuspended("shop"), pool())
+	}
+	if p.take(changedTo(tenant("lab", 1, 1))); pool() != "core" || p.ledger {
+		t.Errorf("both have thawed: their class is of pool %s", pool())
 	}
 }
