@@ -53,6 +53,7 @@ type Reconciler struct {
 
 	mu     sync.Mutex
 	agents map[types.UID]sighting // by the Tenant's UID
+	waits  waits
 }
 
 // sighting is when a renewal of an agent's Lease was first seen; renewed: there was another before it.
@@ -64,7 +65,7 @@ type sighting struct {
 
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sighting{}}
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, agents: map[types.UID]sighting{}, waits: newWaits()}
 	o.Fleet.Subscribe(func(fleet.Change) { r.fleetChanged(context.Background()) })
 	return r
 }
@@ -85,7 +86,7 @@ func (r *Reconciler) fleetChanged(ctx context.Context) {
 
 // Behind names the Tenants that are to be told the present epoch.
 func (r *Reconciler) Behind(ctx context.Context) []string {
-	tenants, present, err := r.present(ctx)
+	tenants, _, present, err := r.present(ctx)
 	if err != nil {
 		r.Logger.Error("tenants can't be listed", "err", err)
 		return nil
@@ -99,16 +100,18 @@ func (r *Reconciler) Behind(ctx context.Context) []string {
 	return out
 }
 
-func (r *Reconciler) present(ctx context.Context) ([]v1alpha1.Tenant, int64, error) {
+func (r *Reconciler) present(ctx context.Context) ([]v1alpha1.Tenant, []*proof.Proxy, int64, error) {
 	list := &v1alpha1.TenantList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, 0, fmt.Errorf("listing tenants: %w", err)
+		return nil, nil, 0, fmt.Errorf("listing tenants: %w", err)
 	}
 	var told []int64
 	for i := range list.Items {
 		told = append(told, list.Items[i].Status.HubEpoch)
 	}
-	return list.Items, proof.PresentEpoch(told, r.Fleet.All()), nil
+	proxies := r.Fleet.All()
+	r.waits.see(proxies)
+	return list.Items, proxies, proof.PresentEpoch(told, proxies), nil
 }
 
 // Reconcile brings one Tenant's epochs as far as they can come.
@@ -117,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	_, present, err := r.present(ctx)
+	_, proxies, present, err := r.present(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -130,12 +133,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	next.Status.AgentEpoch = proof.AgentEpoch(t.Status.AgentEpoch, present, agent.epoch)
 	again := time.Duration(0)
 	if waits := next.Status.AgentEpoch < present; waits && t.DeletionTimestamp == nil {
-		if again, err = r.wait(ctx, t, agent, next); err != nil {
+		if again, err = r.wait(ctx, t, agent, next, proxies); err != nil {
 			return reconcile.Result{}, err
 		}
-	} else if t.Annotations[v1alpha1.AnnotationHeldUntil] != "" {
-		if err := r.hold(ctx, t, "", ""); err != nil {
-			return reconcile.Result{}, err
+	} else {
+		r.waits.end(t.UID)
+		if t.Annotations[v1alpha1.AnnotationHeldUntil] != "" {
+			if err := r.hold(ctx, t, "", ""); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 	}
 	// Only what differs of these two is written: the rest of the status is another's.
@@ -152,11 +158,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // wait gives the agent its time, and sets next's epoch when that is over.
-func (r *Reconciler) wait(ctx context.Context, t *v1alpha1.Tenant, a agent, next *v1alpha1.Tenant) (again time.Duration, err error) {
+func (r *Reconciler) wait(ctx context.Context, t *v1alpha1.Tenant, a agent, next *v1alpha1.Tenant, proxies []*proof.Proxy) (again time.Duration, err error) {
 	until, parseErr := time.Parse(time.RFC3339, t.Annotations[v1alpha1.AnnotationHeldUntil])
 	whole, epoch := r.Now().Add(Wait).UTC().Format(time.RFC3339), strconv.FormatInt(next.Status.HubEpoch, 10)
+	raised := next.Status.HubEpoch > t.Status.HubEpoch
+	goesOn := r.waits.watch(t, a, raised, proxies)
 	switch left := until.Sub(r.Now()); {
-	case parseErr != nil, next.Status.HubEpoch > t.Status.HubEpoch && left < Wait-time.Minute: // what is there is of an earlier epoch
+	case parseErr != nil, raised && left < Wait-time.Minute && !goesOn: // what is there is of an earlier epoch
 		return lookAgain, r.hold(ctx, t, whole, "")
 	case left > 0:
 		return min(lookAgain, max(left, time.Second)), nil
@@ -199,6 +207,8 @@ type agent struct {
 	// silent: it never came, or renews no longer; renewed: it was seen to renew. since is for how long its last renewal is known here.
 	silent, renewed bool
 	since           time.Duration
+	// renewal tells one renewal from another; empty: there is none.
+	renewal string
 }
 
 func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant) (agent, error) {
@@ -232,7 +242,7 @@ func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant) (agent, erro
 		s = sighting{renewal, r.Now(), ok}
 		r.agents[t.UID] = s
 	}
-	a.since, a.renewed = r.Now().Sub(s.seen), s.renewed
+	a.since, a.renewed, a.renewal = r.Now().Sub(s.seen), s.renewed, renewal
 	a.silent = a.since >= silence
 	return a, nil
 }
@@ -242,4 +252,5 @@ func (r *Reconciler) Forget(t *v1alpha1.Tenant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.agents, t.UID)
+	r.waits.end(t.UID)
 }

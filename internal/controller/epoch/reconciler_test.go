@@ -36,11 +36,26 @@ func newStage(t *testing.T, tenant *v1alpha1.Tenant, more ...client.Object) *sta
 	log := slog.New(slog.DiscardHandler)
 	proxies := fleet.New(fleet.Options{Logger: log, Now: time.Now})
 	r := New(Options{Logger: log, Client: hub, Fleet: proxies, Now: time.Now})
-	proxies.SetProxy(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.ProxySpec{Pool: "edge"}, Status: v1alpha1.ProxyStatus{
-		Boot: "b", Phase: v1alpha1.ProxyServing, Epoch: 4,
+	s := &stage{t, r, hub}
+	s.starts("p", 4)
+	return s
+}
+
+// starts has a proxy say, by a new process, that it had adopted an epoch when the hub changed.
+func (s *stage) starts(name string, epoch int64) {
+	s.Fleet.SetProxy(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: "edge"}, Status: v1alpha1.ProxyStatus{
+		Boot: time.Now().String(), Phase: v1alpha1.ProxyServing, Epoch: epoch,
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionHubChanged, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHubRestored}},
 	}})
-	return &stage{t, r, hub}
+}
+
+// renews has a proxy renew its Lease, for the second time that this manager sees.
+func (s *stage) renews(name string) {
+	lease := func(at time.Time) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: at}}}
+	}
+	s.Fleet.ListLease(lease(time.Now()))
+	s.Fleet.SetLease(lease(time.Now().Add(time.Second)))
 }
 
 // round reconciles once, and returns what the Tenant says then.
