@@ -100,6 +100,30 @@ func slimNode(obj any) (any, error) {
 	return n, nil
 }
 
+// informers is what a cluster's cache does for who waits for it.
+type informers interface {
+	// GetInformer returns once the kind is cached as a whole, and fails when ctx ends before.
+	GetInformer(ctx context.Context, of client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
+}
+
+// known returns once all that the controllers read is cached, of both clusters. Whoever doesn't lead caches none of it, and should not
+// ask: it would begin to.
+func known(ctx context.Context, tenant, hub informers) error {
+	for _, k := range []struct {
+		where string
+		cache informers
+		kind  client.Object
+	}{
+		{"the tenant's cluster", tenant, &v1.Service{}}, {"the tenant's cluster", tenant, &v1.Node{}},
+		{"the hub", hub, &clusterv1.LoadBalancer{}}, {"the hub", hub, &v1alpha1.TargetGroup{}},
+	} {
+		if _, err := k.cache.GetInformer(ctx, k.kind); err != nil {
+			return fmt.Errorf("caching %T of %s: %w", k.kind, k.where, err)
+		}
+	}
+	return nil
+}
+
 // looked is how many of the hub's objects are looked at, to tell whether it is older than the caches.
 const looked = 8
 

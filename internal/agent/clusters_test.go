@@ -82,6 +82,7 @@ type world struct {
 	agentHub, agentTenant   *rest.Config
 	filter                  service.Filter
 	log                     *slog.Logger
+	healthAt                string // address of the agent's, from its next start on
 	stop                    func()
 }
 
@@ -192,7 +193,7 @@ func (w *world) start() {
 	go func() {
 		ended <- app.RunAgentWith(ctx, w.agentTenant, w.agentHub, app.AgentOptions{
 			HubNamespace: w.hubNamespace, Tenant: w.hubNamespace, Filter: w.filter, LeaderElection: app.DefaultLeaderElection(),
-			Logger: w.log,
+			Logger: w.log, HealthAddress: w.healthAt,
 		})
 	}()
 	w.stop = func() {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -107,10 +110,39 @@ func TestTheHubMayComeAfterTheAgent(t *testing.T) {
 	w := newWorld(t)
 	w.stop()
 	w.must(w.hub.StopAPIServer(t.Context()))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.healthAt = free.Addr().String()
+	w.must(free.Close())
 	w.start()
 	w.create("web")
+	w.ready(http.StatusServiceUnavailable)
 	w.must(w.hub.StartAPIServer(t.Context()))
 	w.published("web")
+	w.ready(http.StatusOK)
+}
+
+// ready waits for an answer of the agent's /readyz.
+func (w *world) ready(want int) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("/readyz to answer %d", want), func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.healthAt+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		said, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil {
+			return err
+		}
+		if res.StatusCode != want {
+			return fmt.Errorf("%d %s", res.StatusCode, said)
+		}
+		return nil
+	})
 }
 
 func TestALostLoadBalancerIsMadeAnewWithItsAddress(t *testing.T) {

@@ -80,8 +80,8 @@ func NewManager(o Options, m manager.Options) (manager.Manager, error) {
 }
 
 // Setup adds the agent to the tenant's manager. It works for as long as the Bond holds: the manager ends with the reason
-// when it doesn't any more.
-func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
+// when it doesn't any more. complete, of an agent that leads, returns once it has read all that it needs of both clusters.
+func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) (complete func(context.Context) error, err error) {
 	m := newMetrics(o.TenantName)
 	l := &lease{contact: c, bond: b, now: make(chan struct{}, 1), log: o.Logger, metrics: m}
 	hubConfig := patience.Config(onReturn(patience.Polite(o.Hub), l.soon))
@@ -89,39 +89,42 @@ func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) error {
 		c.Scheme, c.MapperProvider, c.Cache, c.Logger = o.Scheme, mapper, hubCache(o.HubNamespace), mgr.GetLogger()
 	})
 	if err != nil {
-		return fmt.Errorf("making the hub's clients: %w", err)
+		return nil, fmt.Errorf("making the hub's clients: %w", err)
 	}
 	if err := o.Metrics.Register(m.registry); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	rights, err := mapper(hubConfig, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defaultsOptions := defaultsCache(o.TenantName)
 	defaultsOptions.Scheme, defaultsOptions.Mapper = o.Scheme, rights
 	defaultsHub, err := cache.New(hubConfig, defaultsOptions)
 	if err != nil {
-		return fmt.Errorf("making the cache of classes: %w", err)
+		return nil, fmt.Errorf("making the cache of classes: %w", err)
 	}
 	l.newest = newest(hub.GetCache(), o.HubNamespace)
 	d := &defaults{hub: defaultsHub, tenant: o.TenantName, changed: l.soon}
 	events := newRecorder(mgr.GetClient(), o.Instance, o.Logger, m)
 	n, err := setupNodes(mgr, hub, o, m, b, events)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := setupServices(mgr, hub, o, m, d, b, events)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e := &epochs{services: s, nodes: n, contact: c, bond: b, noted: l.soon, log: o.Logger}
 	for _, r := range []manager.Runnable{hub, d, events, l, e} {
 		if err := mgr.Add(r); err != nil {
-			return fmt.Errorf("adding a part of the agent: %w", err)
+			return nil, fmt.Errorf("adding a part of the agent: %w", err)
 		}
 	}
-	return setupWellness(mgr, hub, o, b, events)
+	if err := setupWellness(mgr, hub, o, b, events); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return known(ctx, mgr.GetCache(), hub.GetCache()) }, nil
 }
 
 func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, b *Bond, events *recorder) (*services, error) {

@@ -125,11 +125,12 @@ func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface
 	if err != nil {
 		return nil, err
 	}
-	if err := agent.Setup(mgr, options, contact, bond); err != nil {
+	complete, err := agent.Setup(mgr, options, contact, bond)
+	if err != nil {
 		return nil, err
 	}
 	o.Logger.Info("agent starts", "hubNamespace", o.HubNamespace, "tenant", o.Tenant, "classPrefix", o.Filter.ClassPrefix, "unclassed", o.Filter.Unclassed)
-	return newLife(mgr, registry)
+	return newLife(mgr, registry, complete)
 }
 
 // AgentLeave takes what the agent wrote out of the Services of a cluster whose Tenant is gone for good. Of o it reads how

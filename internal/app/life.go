@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -38,20 +39,40 @@ type life struct {
 	manager.Manager
 	metrics prometheus.Gatherer
 	guard   *lead.Guard // nil: whoever writes may
-	ready   atomic.Bool
+	// started: the caches run, and hold what was asked for before. complete: and all that a leader needs.
+	started, complete atomic.Bool
 }
 
-// newLife counts what registry counts, and is ready once the manager's cache is complete.
-func newLife(mgr manager.Manager, registry *prometheus.Registry) (*life, error) {
+// newLife counts what registry counts. complete returns once a leader has read all that it needs, or fails; nil: it is not waited for.
+func newLife(mgr manager.Manager, registry *prometheus.Registry, complete func(context.Context) error) (*life, error) {
 	l := &life{Manager: mgr, metrics: prometheus.Gatherers{metrics.Registry, registry}}
-	if err := mgr.Add(onStandby(func(ctx context.Context) error {
-		l.ready.Store(mgr.GetCache().WaitForCacheSync(ctx))
+	l.complete.Store(complete == nil)
+	parts := []manager.Runnable{onStandby(func(ctx context.Context) error {
+		l.started.Store(mgr.GetCache().WaitForCacheSync(ctx))
 		return nil
-	})); err != nil {
-		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	})}
+	if complete != nil {
+		parts = append(parts, manager.RunnableFunc(func(ctx context.Context) error { // of a leader alone
+			if err := complete(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil // it ends before it is complete
+				}
+				return err
+			}
+			l.complete.Store(true)
+			return nil
+		}))
+	}
+	for _, p := range parts {
+		if err := mgr.Add(p); err != nil {
+			return nil, fmt.Errorf("adding the readiness check: %w", err)
+		}
 	}
 	return l, nil
 }
+
+// ready tells that a leader has all that it needs, or that whoever stands by may take over.
+func (l *life) ready() bool { return l.started.Load() && (l.complete.Load() || !hasLed(l)) }
 
 // onStandby is a part that runs in every manager, leader or not.
 type onStandby func(context.Context) error
@@ -122,17 +143,22 @@ func hasLed(l *life) bool {
 	}
 }
 
-// serve serves metrics and health of the present life until stop is called.
-func (s *lives) serve() (stop func(), err error) {
-	health := healthSaying(func() string {
+// health is that of the present life.
+func (s *lives) health() http.Handler {
+	return healthSaying(func() string {
 		switch l := s.now.Load(); {
-		case l != nil && l.ready.Load():
+		case l != nil && l.ready():
 			return ""
 		case l == nil && s.Waits != nil && s.Waits() != "":
 			return s.Waits()
 		}
 		return "the caches are not complete yet"
 	})
+}
+
+// serve serves metrics and health of the present life until stop is called.
+func (s *lives) serve() (stop func(), err error) {
+	health := s.health()
 	stopAll, err := serveMetrics(s.Metrics, s.API, health, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		if l := s.now.Load(); l != nil {
 			return l.metrics.Gather()

@@ -125,7 +125,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, leading
 		return nil, err
 	}
 	o.Logger.Info("manager starts", "controllers", o.Controllers, "leaderElection", o.LeaderElection.Enabled)
-	l, err := newLife(mgr, registry)
+	l, err := newLife(mgr, registry, nil)
 	if err != nil {
 		return nil, err
 	}
