@@ -22,7 +22,8 @@ type MetricsOptions struct {
 	// Address serves /metrics, /healthz and /readyz; empty: none.
 	Address string
 	// Secure serves by TLS, and /metrics to those alone whose bearer token the process's API server knows (TokenReview) and
-	// allows to get the non-resource URL /metrics (SubjectAccessReview). Answers are believed for a minute, and five.
+	// allows to get the non-resource URL /metrics (SubjectAccessReview). Answers are believed for a minute, and five. The API
+	// server is asked seldom: while somebody floods the address with tokens, readers may have to wait or be refused.
 	// Health is shown to everybody: kubelets bring no token.
 	Secure bool
 	// CertDir has tls.crt and tls.key, which are read again when they change. Empty: a certificate that the process makes and
@@ -38,15 +39,25 @@ func (o MetricsOptions) check() error {
 	return nil
 }
 
-// askFirst lets those see h whom the API server allows.
+// Reviews of one kind that a process asks for. A reader costs one of each in some minutes, but so does each token that an
+// outsider makes up; they have the process's seats at the API server, where its own word must not wait behind them.
+const (
+	reviewsPerSecond = 2
+	reviewBurst      = 10
+)
+
+// askFirst lets those see h whom the API server allows. It asks within reviewsPerSecond, and logs what fails once in sayEvery.
 func askFirst(h http.Handler, api *rest.Config, log *slog.Logger) (http.Handler, error) {
+	api = rest.CopyConfig(api)
+	api.UserAgent += "/metrics-review"
+	api.RateLimiter, api.QPS, api.Burst = nil, reviewsPerSecond, reviewBurst
 	client, err := rest.HTTPClientFor(api)
 	if err != nil {
 		return nil, fmt.Errorf("making a client that asks who may see metrics: %w", err)
 	}
 	filter, err := filters.WithAuthenticationAndAuthorization(api, client)
 	if err == nil {
-		h, err = filter(logr.FromSlogHandler(log.Handler()), h)
+		h, err = filter(logr.FromSlogHandler(newSeldom(log.Handler())), h)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("asking who may see metrics: %w", err)

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,4 +195,60 @@ func shown(t *testing.T, address string) []byte {
 	}
 	defer c.Close()
 	return c.ConnectionState().PeerCertificates[0].Raw
+}
+
+// Whoever comes with tokens that nobody knows costs the API server a few reviews, and the log a few lines.
+func TestTokensThatNobodyKnowsCostLittle(t *testing.T) {
+	hub := api(t)
+	var reviews atomic.Int32
+	var agent atomic.Value
+	hub.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			reviews.Add(1)
+			agent.Store(r.UserAgent())
+			return next.RoundTrip(r)
+		})
+	})
+	hub.UserAgent, hub.QPS, hub.Burst = "fairlead-proxy/1.0", -1, -1
+	lines := &countingWriter{}
+	h, err := askFirst(http.NotFoundHandler(), hub, slog.New(slog.NewTextHandler(lines, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const strangers = 200
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range strangers {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)
+		r.Header.Set("Authorization", fmt.Sprintf("Bearer none-%d", i))
+		all.Go(func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+	}
+	all.Wait()
+	took := time.Since(began)
+	if n, most := reviews.Load(), reviewBurst+reviewsPerSecond*took.Seconds()+1; float64(n) > most || n == 0 {
+		t.Errorf("%d tokens cost %d reviews in %v, want at most %v", strangers, n, took, most)
+	}
+	if n, most := lines.n.Load(), 1+int32(took/sayEvery); n > most || n == 0 {
+		t.Errorf("%d tokens cost %d lines in %v, want at most %d", strangers, n, took, most)
+	}
+	if got := agent.Load(); got != "fairlead-proxy/1.0/metrics-review" {
+		t.Errorf("reviews are asked for by %v", got)
+	}
+}
+
+// roundTripper is a function that is one.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls it.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// countingWriter counts writes.
+type countingWriter struct{ n atomic.Int32 }
+
+// Write counts.
+func (w *countingWriter) Write(b []byte) (int, error) {
+	w.n.Add(1)
+	return len(b), nil
 }
