@@ -104,6 +104,7 @@ type exceptions struct {
 
 type tenantHealth struct {
 	snapshot *lb.Snapshot
+	checks   *namespaceChecks
 	entries  []v1alpha1.ReportedMember
 }
 
@@ -315,9 +316,9 @@ func (x *exceptions) health(s *served, now time.Time, changed bool, in func(stri
 	waiting := len(x.unchecked) > 0
 	for id, t := range s.Program.Tenants {
 		h := x.tenants[id]
-		if h == nil || h.snapshot != t || changed || waiting {
-			h = &tenantHealth{snapshot: t}
-			h.entries = x.tenant(t, s.Program.Health, now, seen)
+		if h == nil || h.snapshot != t || h.checks != s.Checks[string(id)] || changed || waiting {
+			h = &tenantHealth{snapshot: t, checks: s.Checks[string(id)]}
+			h.entries = x.tenant(t, h.checks, s.Program.Health, now, seen)
 			x.tenants[id] = h
 		}
 		if len(h.entries) > 0 {
@@ -339,7 +340,7 @@ type groupCheck struct {
 	check lb.Check
 }
 
-func (x *exceptions) tenant(t *lb.Snapshot, verdicts lb.Health, now time.Time, seen map[lb.Probe]time.Time) []v1alpha1.ReportedMember {
+func (x *exceptions) tenant(t *lb.Snapshot, own *namespaceChecks, verdicts lb.Health, now time.Time, seen map[lb.Probe]time.Time) []v1alpha1.ReportedMember {
 	var out []v1alpha1.ReportedMember
 	done := make(map[groupCheck]bool)
 	for _, p := range t.Pools {
@@ -385,7 +386,7 @@ func (x *exceptions) tenant(t *lb.Snapshot, verdicts lb.Health, now time.Time, s
 	})
 	out = slices.Compact(out)
 	if len(out) > maxEntries/2 {
-		out = fold(out)
+		out = fold(out, own)
 	}
 	return out
 }
@@ -418,17 +419,19 @@ func (x *exceptions) absent(t *lb.Snapshot) []v1alpha1.ReportedMember {
 }
 
 // fold makes one entry of all checks that a target fails, so that a dead node
-// behind a thousand ports is one line.
-func fold(ms []v1alpha1.ReportedMember) []v1alpha1.ReportedMember {
+// behind a thousand ports is one line. Those of its TargetGroup are apart from
+// those of LoadBalancers that have their own: whether the target is well is told by them alone.
+func fold(ms []v1alpha1.ReportedMember, own *namespaceChecks) []v1alpha1.ReportedMember {
 	type target struct {
 		group, uid, address string
 		state               v1alpha1.ReportedState
+		own                 bool
 	}
 	var out []v1alpha1.ReportedMember
 	at := map[target]int{}
 	more := map[target]int{}
 	for _, m := range ms {
-		k := target{m.GroupUID, m.TargetUID, m.Address, m.State}
+		k := target{m.GroupUID, m.TargetUID, m.Address, m.State, own.ofTargetGroup(m.TargetGroup, m.Check)}
 		if _, ok := at[k]; ok {
 			more[k]++
 			continue

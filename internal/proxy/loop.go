@@ -222,7 +222,7 @@ func (l *loop) turn(ctx context.Context) {
 	if l.observeDirty {
 		state.Observation = l.o.Dataplane.Observe()
 	}
-	state.Program = l.applied
+	state.Program, state.Checks = l.applied, l.watched.ownChecks()
 	if !state.Frozen.silent() {
 		state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
 	}

@@ -285,6 +285,47 @@ func TestManyFailuresOfOneTargetAreOneLine(t *testing.T) {
 	}
 }
 
+// A LoadBalancer's own checks say nothing of its targets as such, so they hide none that their TargetGroup's own check finds ill.
+func TestManyFailuresHideNotTheTargetGroupsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		l.Spec.HealthCheck = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Path: "/healthz"}
+		l.Spec.Ports, a.Spec.Holders[0].Ports = nil, nil
+		for i := range int32(300) {
+			l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: 1000 + i, TargetPort: 1000 + i})
+			a.Spec.Holders[0].Ports = append(a.Spec.Holders[0].Ports, fmt.Sprint("TCP/", 1000+i))
+		}
+		other, otherAt := loadBalancer("shop", "api", "192.0.2.2")
+		tg := targetGroup("shop", node(1, ""))
+		tg.Spec.HealthCheck = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP, Port: 10250}
+		checks := func(want ...string) {
+			t.Helper()
+			settle(quiet + 5*time.Second) // They count as unchecked by then.
+			var got []string
+			if r := w.report("shop"); r != nil {
+				for _, m := range r.Members {
+					got = append(got, m.Check+": "+m.Message)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q are told, wanted %q", got, want)
+			}
+		}
+		w.list(class(), tg, l, a, other, otherAt)
+		checks("HTTP:1000/healthz: and 299 more checks", "TCP:10250: ")
+		tg = tg.DeepCopy()
+		tg.Generation, tg.Spec.HealthCheck.Port = 2, 10251
+		w.set(tg)
+		checks("HTTP:1000/healthz: and 299 more checks", "TCP:10251: ")
+		tg = tg.DeepCopy()
+		tg.Generation, tg.Spec.HealthCheck = 3, nil
+		w.set(tg)
+		checks("HTTP:1000/healthz: and 300 more checks")
+	})
+}
+
 func TestMoreThanFitsIsTruncatedButKeepsWhatIsWaitedFor(t *testing.T) {
 	c := &content{}
 	for i := range 600 {

@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/dataplane"
 	"fairlead.dev/fairlead/internal/lb"
 )
@@ -28,6 +32,8 @@ type served struct {
 	Refused []lb.Problem
 	// Observation was made after Apply.
 	Observation dataplane.Observation
+	// Checks are the TargetGroups' own.
+	Checks ownChecks
 	// Draining are the TargetGroups with a target that is to be drained.
 	Draining []*v1alpha1.TargetGroup
 	// Releasing are this pool's addresses that nobody may serve any more.
@@ -53,10 +59,67 @@ type watched struct {
 	// The lists are made anew when the maps changed; served shares them.
 	drainingList  []*v1alpha1.TargetGroup
 	releasingList []*v1alpha1.Address
+	checks        map[string]map[string]*clusterv1.HealthCheck
+	// checksList is what checks were when they were asked for last, turned are the namespaces that have others since.
+	checksList ownChecks
+	turned     map[string]bool
+}
+
+// ownChecks are those that TargetGroups have themselves, by namespace and name. They are immutable.
+type ownChecks map[string]*namespaceChecks
+
+type namespaceChecks struct {
+	of map[string]*clusterv1.HealthCheck
+}
+
+// ofTargetGroup says that what was found out in a way says something of a TargetGroup, and not of single LoadBalancers that
+// have another check; c may be nil.
+func (c *namespaceChecks) ofTargetGroup(name, check string) bool {
+	return c == nil || build.OfTargetGroup(c.of[name], check)
 }
 
 func newWatched(pool string) *watched {
-	return &watched{pool: pool, draining: map[Key]*v1alpha1.TargetGroup{}, releasing: map[Key]*v1alpha1.Address{}}
+	return &watched{pool: pool, draining: map[Key]*v1alpha1.TargetGroup{}, releasing: map[Key]*v1alpha1.Address{}, checks: map[string]map[string]*clusterv1.HealthCheck{}, turned: map[string]bool{}}
+}
+
+// noteCheck takes a TargetGroup's own check in; nil: it has none.
+func (w *watched) noteCheck(k Key, c *clusterv1.HealthCheck) {
+	in := w.checks[k.Namespace]
+	switch {
+	case reflect.DeepEqual(in[k.Name], c):
+		return
+	case c == nil:
+		delete(in, k.Name)
+	default:
+		if in == nil {
+			in = map[string]*clusterv1.HealthCheck{}
+			w.checks[k.Namespace] = in
+		}
+		in[k.Name] = c
+	}
+	w.turned[k.Namespace] = true
+}
+
+// ownChecks are made anew where they changed.
+func (w *watched) ownChecks() ownChecks {
+	if len(w.turned) == 0 {
+		return w.checksList
+	}
+	next := maps.Clone(w.checksList)
+	if next == nil {
+		next = ownChecks{}
+	}
+	for ns := range w.turned {
+		if len(w.checks[ns]) == 0 {
+			delete(w.checks, ns)
+			delete(next, ns)
+		} else {
+			next[ns] = &namespaceChecks{maps.Clone(w.checks[ns])}
+		}
+	}
+	clear(w.turned)
+	w.checksList = next
+	return next
 }
 
 // note takes a change in.
@@ -64,6 +127,11 @@ func (w *watched) note(c Change) {
 	switch c.Resource {
 	case TargetGroups:
 		tg, _ := c.Object.(*v1alpha1.TargetGroup)
+		var check *clusterv1.HealthCheck
+		if tg != nil {
+			check = tg.Spec.HealthCheck
+		}
+		w.noteCheck(c.Key, check)
 		if tg != nil && !drainsAny(tg) {
 			tg = nil
 		}

@@ -78,6 +78,7 @@ type Wanted struct {
 	// Changes since the last Take.
 	Changes []Change
 
+	checks    ownChecks
 	draining  []*v1alpha1.TargetGroup
 	releasing []*v1alpha1.Address
 }
@@ -95,13 +96,13 @@ func (v *View) Take() Wanted {
 	return Wanted{
 		Program: v.builder.Program(), Versions: v.picture.versions(d.Versions), Complete: d.Complete, Changes: changes,
 		Frozen: v.picture.state, Era: v.picture.era, Epoch: v.picture.epoch,
-		draining: v.watched.drainingList, releasing: v.watched.releasingList,
+		checks: v.watched.ownChecks(), draining: v.watched.drainingList, releasing: v.watched.releasingList,
 	}
 }
 
 // Reports are the ProxyReports to write, by namespace, once w was applied with that outcome and was then observed.
 func (v *View) Reports(name, boot string, w Wanted, o dataplane.Outcome, seen dataplane.Observation, now time.Time) map[string]*v1alpha1.ProxyReport {
-	s := &served{FromHub: true, Versions: w.Versions, Program: w.Program, Refused: o.Refused, Observation: seen, Frozen: w.Frozen}
+	s := &served{FromHub: true, Versions: w.Versions, Program: w.Program, Checks: w.checks, Refused: o.Refused, Observation: seen, Frozen: w.Frozen}
 	if !s.Frozen.silent() {
 		s.Draining, s.Releasing = w.draining, w.releasing
 	}
