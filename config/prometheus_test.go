@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -45,6 +46,36 @@ func TestPrometheusReadsOurNamespacesAlone(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("it finds nothing")
+	}
+}
+
+// Alerts fire where something is missing, and for reasons that there are.
+func TestAlertsKnowWhatThereIs(t *testing.T) {
+	expressions, reasons := map[string]string{}, []string{
+		clusterv1.ReasonPending, clusterv1.ReasonNoProxies, clusterv1.ReasonWaitingForProxies, clusterv1.ReasonPartlyServed, clusterv1.ReasonNotServed,
+		clusterv1.ReasonHubChanged, clusterv1.ReasonWaitingForService, clusterv1.ReasonServiceRefused,
+	}
+	file := struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}{}
+	if err := yaml.Unmarshal(read(t, "prometheus/rules.yaml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			expressions[r.Alert] = r.Expr
+		}
+	}
+	for alert, part := range map[string]string{
+		"FairleadNotServed":   `{reason=~"` + strings.Join(reasons, "|") + `"}`,
+		"FairleadAgentSilent": `(up{job="fairlead-agent"}) unless`,
+		"FairleadNoManager":   `absent(`,
+	} {
+		if !strings.Contains(expressions[alert], part) {
+			t.Errorf("%s has no %s: %s", alert, part, expressions[alert])
+		}
 	}
 }
 
