@@ -97,6 +97,9 @@ func mayTakeNew(o *Objects, g *v1alpha1.TargetGroup, i int) bool {
 // l: by what they report, for where l has a check of its own, a TargetGroup's status says nothing of that one. doubt is why it
 // can't be told; empty: it can.
 func passing(o *Objects, l *clusterv1.LoadBalancer) (passes func(g *v1alpha1.TargetGroup, i int) bool, doubt string) {
+	if byService(o, l) {
+		return func(g *v1alpha1.TargetGroup, i int) bool { return ready(&g.Spec.Targets[i]) }, ""
+	}
 	own := l.Spec.HealthCheck != nil && l.Spec.HealthCheck.Type != clusterv1.HealthCheckNone
 	if own {
 		doubt = unheard(o, l)

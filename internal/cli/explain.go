@@ -239,6 +239,8 @@ func classRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoClass, "no class is named and none is marked as default"
 	case class == nil:
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonClassNotFound, fmt.Sprintf("class %q doesn't exist", name)
+	case class.Spec.Service != nil:
+		r.Message = fmt.Sprintf("%s: a Service of the hub, of type %s, by the hub's own implementation", name, class.Spec.Service.Type)
 	case class.Spec.Proxy == nil:
 		r.Message = name
 	default:
@@ -276,7 +278,7 @@ func addressRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r.Message = strings.Join(values, ", ")
 	granted := grantsOf(o, l)
 	lost := slices.DeleteFunc(l.Status.DeepCopy().Addresses, func(a clusterv1.LoadBalancerAddress) bool { return granted[a.Value] })
-	if len(lost) > 0 && !o.hidden("addresses") {
+	if len(lost) > 0 && !o.hidden("addresses") && !byService(o, l) {
 		r.State, r.Message, r.Since = Broken, r.Message+": status shows "+lost[0].Value+", but the ledger has no such grant", nil
 		r.Fix = "The manager mends this by itself. If it stays so, see to the manager."
 	}

@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
 	"fairlead.dev/fairlead/internal/ipam"
+	"fairlead.dev/fairlead/internal/proof"
 )
 
 // ParseAddress reads an IP address as people write it, or the name of an Address.
@@ -38,11 +39,16 @@ func ExplainAddress(o *Objects, a netip.Addr) Explanation {
 	if i >= 0 {
 		entry = o.Addresses[i]
 	}
+	if l := givenTo(o, a); entry == nil && l != nil {
+		e.Rungs = append(e.Rungs, Rung{Name: "given", State: OK, Message: "to LoadBalancer " + l.Namespace + "/" + l.Name + " by the hub's own Services: no AddressPool has a part in it"}, programmedRung(o, l))
+		e.conclude()
+		return e
+	}
 	e.Rungs = append(e.Rungs, poolRung(o, a), ledgerRung(o, a, entry))
 	if entry == nil || entry.Spec.Phase != v1alpha1.AddressGranted {
 		e.Rungs = append(e.Rungs, unreached("holders", "proxies")...)
 	} else {
-		e.Rungs = append(e.Rungs, holdersRung(o, entry), servingRung(o, entry))
+		e.Rungs = append(e.Rungs, holdersRung(o, entry), servingRung(o, a, entry))
 	}
 	if wanted, any := wantedRung(o, a); any {
 		e.Rungs = append(e.Rungs, wanted)
@@ -128,10 +134,18 @@ func poolRung(o *Objects, a netip.Addr) Rung {
 // ledgerRung says what the ledger has.
 func ledgerRung(o *Objects, a netip.Addr, entry *v1alpha1.Address) Rung {
 	r := Rung{Name: "ledger", State: Broken}
+	if entry == nil || entry.Spec.Phase != v1alpha1.AddressGranted {
+		for _, v := range views(o, "") {
+			r.Evidence = append(r.Evidence, claims(v, a)...)
+		}
+	}
 	switch {
 	case entry == nil:
 		r.Message = "nobody holds it"
 		r.Fix = "Nothing, if nobody should. A LoadBalancer asks for it with spec.addresses, a Service with the annotation " + v1alpha1.AnnotationAddresses + ": " + a.String()
+		if len(r.Evidence) > 0 {
+			r.Fix = "If the LoadBalancer should have it, create it again in this hub; else fence the proxy (spec.fenced)."
+		}
 	case entry.Spec.Phase == v1alpha1.AddressReleasing:
 		r.State, r.Reason, r.Since = Waiting, clusterv1.ReasonPending, entry.Spec.ReleasingSince
 		r.Message = "it is being released by " + holderNames(entry) + against(o, entry)
@@ -190,7 +204,7 @@ func holdersRung(o *Objects, entry *v1alpha1.Address) Rung {
 }
 
 // servingRung says which proxies serve it, and which serve it for somebody else.
-func servingRung(o *Objects, entry *v1alpha1.Address) Rung {
+func servingRung(o *Objects, a netip.Addr, entry *v1alpha1.Address) Rung {
 	r := Rung{Name: "proxies", State: OK}
 	if o.hidden("proxies") || o.hidden("leases") {
 		return Rung{Name: "proxies", State: Skipped, Message: "proxies are not visible to you"}
@@ -202,7 +216,7 @@ func servingRung(o *Objects, entry *v1alpha1.Address) Rung {
 			serving++
 		}
 		r.Evidence = append(r.Evidence, Evidence{State: state, Text: v.Name + ": " + text, Since: since})
-		r.Evidence = append(r.Evidence, otherwise(v.Reports, entry, v.Name)...)
+		r.Evidence = append(r.Evidence, otherwise(v, a, entry)...)
 	}
 	switch {
 	case serving == 0:
@@ -216,21 +230,39 @@ func servingRung(o *Objects, entry *v1alpha1.Address) Rung {
 }
 
 // otherwise is what a proxy says of the address that the ledger doesn't: ports that it refuses, and other holders that it serves.
-func otherwise(reports map[string]*v1alpha1.ProxyReport, entry *v1alpha1.Address, proxy string) []Evidence {
-	var out []Evidence
-	for namespace, report := range reports {
-		for _, s := range report.Serves {
-			if s.Address == entry.Name {
-				out = append(out, Evidence{State: Broken, Text: fmt.Sprintf("%s serves it for %s/%s, against the ledger: fence the proxy if that is wrong", proxy, namespace, s.LoadBalancer)})
-			}
-		}
+func otherwise(v *proof.Proxy, a netip.Addr, entry *v1alpha1.Address) []Evidence {
+	out := claims(v, a)
+	for namespace, report := range v.Reports {
 		for _, f := range report.Refused {
 			if slices.ContainsFunc(entry.Spec.Holders, func(h v1alpha1.Holder) bool { return h.Namespace == namespace && h.Name == f.LoadBalancer }) {
-				out = append(out, Evidence{State: Broken, Text: fmt.Sprintf("%s refuses %s of %s/%s: %s: %s", proxy, portName(&f), namespace, f.LoadBalancer, f.Problem.Reason, f.Problem.Message)})
+				out = append(out, Evidence{State: Broken, Text: fmt.Sprintf("%s refuses %s of %s/%s: %s: %s", v.Name, portName(&f), namespace, f.LoadBalancer, f.Problem.Reason, f.Problem.Message)})
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Evidence) int { return cmp.Compare(a.Text, b.Text) })
+	return out
+}
+
+// claims are those whom a proxy says that it serves the address for against the ledger: where their namespace is gone from the
+// hub, its report in fairlead-system says so.
+func claims(v *proof.Proxy, a netip.Addr) []Evidence {
+	var out []Evidence
+	add := func(namespace string, s v1alpha1.ServedAddress) {
+		if is, err := ipam.ParseAddressName(s.Address); err == nil && is == a {
+			out = append(out, Evidence{State: Broken, Text: fmt.Sprintf("%s serves it for %s/%s, against the ledger: fence the proxy if that is wrong", v.Name, namespace, s.LoadBalancer)})
+		}
+	}
+	for _, namespace := range sortedNamespaces(v.Reports) {
+		for _, s := range v.Reports[namespace].Serves {
+			add(namespace, s)
+		}
+		if namespace != v1alpha1.SystemNamespace {
+			continue
+		}
+		for _, s := range v.Reports[namespace].ServesMissing {
+			add(s.Namespace, s.ServedAddress)
+		}
+	}
 	return out
 }
 

@@ -26,6 +26,9 @@ func (o *Objects) mayJudge() bool {
 // membersRung says which members get l's connections. It builds what a proxy builds.
 func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r := Rung{Name: "members", State: Skipped}
+	if byService(o, l) {
+		return readyRung(o, l)
+	}
 	if !o.mayJudge() {
 		return groupsRung(o, l)
 	}

@@ -118,6 +118,9 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	}
 	if r.State == OK {
 		r.Message = "on every proxy that was live then"
+		if byService(o, l) {
+			r.Message = "its Service in the hub has an address, and all endpoints are written; whether packets flow is for the hub's implementation to say"
+		}
 		if d := condition(l.Status.Conditions, clusterv1.ConditionDegraded, l.Generation); d != nil && d.Status == metav1.ConditionTrue &&
 			(d.Reason == clusterv1.ReasonPartlyServed || d.Reason == clusterv1.ReasonNotServed) {
 			r.State, r.Reason, r.Message, r.Since = Broken, d.Reason, d.Message, &d.LastTransitionTime
@@ -127,6 +130,9 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.Fix = portFix(l)
 	}
 	_, class := o.classOf(l)
+	if byService(o, l) {
+		return r
+	}
 	if o.hidden("proxies") || o.hidden("loadbalancerclasses") || o.hidden("leases") {
 		r.Evidence = append(r.Evidence, Evidence{State: Skipped, Text: "proxies are not visible to you"})
 		return r
