@@ -74,6 +74,9 @@ type file struct {
 	unremembered, turned bool
 	// resumed: it holds what another process wrote.
 	resumed bool
+	// lacks: something of objects is not written yet. blank: its mark is there, and is; else marked is what this process noted there.
+	lacks, blank bool
+	marked       Memory
 	// found is what was kept last of the checks' findings; nil: nothing by this process.
 	found    *[]lb.Probe
 	appended int
@@ -137,7 +140,7 @@ func (f *file) close() {
 // After an error the whole file is written anew by the next write.
 func (f *file) write(changes []Change, through Versions, durable durability) error {
 	f.note(changes)
-	f.through = through
+	f.through, f.lacks = through, f.lacks || len(changes) > 0
 	if f.out == nil || f.appended > max(compactAfter, f.size) {
 		f.close()
 		return f.rewrite(through)
@@ -153,14 +156,17 @@ func (f *file) write(changes []Change, through Versions, durable durability) err
 	}
 	n, err := f.out.Write(b.Bytes())
 	f.appended += n
-	if err == nil && durable == synced {
+	if err == nil && (durable == synced || !f.blank) {
 		err = f.out.Sync()
+	}
+	if err == nil {
+		err = f.blankMark()
 	}
 	if err != nil {
 		f.close()
 		return fmt.Errorf("writing last-good file %s: %w", f.path, err)
 	}
-	f.unremembered, f.turned = false, false
+	f.unremembered, f.turned, f.lacks = false, false, false
 	return nil
 }
 
@@ -223,8 +229,14 @@ func (f *file) rewrite(through Versions) (err error) {
 	if err := os.Rename(next, f.path); err != nil {
 		return err
 	}
-	f.size, f.appended, f.unremembered, f.turned = w.n, 0, false, false
-	return syncDir(filepath.Dir(f.path))
+	if err := syncDir(filepath.Dir(f.path)); err != nil {
+		return err
+	}
+	if err := f.blankMark(); err != nil {
+		return err
+	}
+	f.size, f.appended, f.unremembered, f.turned, f.lacks = w.n, 0, false, false, false
+	return nil
 }
 
 // remove takes the file away: what it says must not be served again.
@@ -232,6 +244,9 @@ func (f *file) remove() error {
 	f.close()
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing last-good file: %w", err)
+	}
+	if err := f.removeMark(); err != nil {
+		return fmt.Errorf("removing the mark beside the last-good file: %w", err)
 	}
 	if err := f.forgetFindings(); err != nil {
 		return fmt.Errorf("removing what checks found: %w", err)
@@ -284,7 +299,7 @@ func encodeChange(w io.Writer, c Change) error {
 	return encodeLine(w, line)
 }
 
-// ReadLastGood reads the last-good file of a proxy in a directory; fs.ErrNotExist where there is none.
+// ReadLastGood reads the last-good file of a proxy in a directory, and its mark; fs.ErrNotExist where there is no file.
 func ReadLastGood(dir, proxy string) (*LastGood, error) {
 	path := filepath.Join(dir, proxy+".last-good")
 	b, err := os.ReadFile(path)
@@ -294,6 +309,13 @@ func ReadLastGood(dir, proxy string) (*LastGood, error) {
 	g, err := parseLastGood(b)
 	if err != nil {
 		return nil, fmt.Errorf("reading last-good file %s: %w", path, err)
+	}
+	m, err := readMark(dir, proxy)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		g.Memory = *m
 	}
 	return g, nil
 }

@@ -43,6 +43,9 @@ type reporter struct {
 	unfiled      []Change
 	unfiledSince time.Time
 	removal      bool
+	// fileFails is why the file can't be written now. unheard is the era of which it was logged that its hub hears nothing therefore; -1: of none.
+	fileFails error
+	unheard   int
 
 	// state is the newest that was posted.
 	state       *served
@@ -75,7 +78,7 @@ type published struct {
 }
 
 func newReporter(o Options, boot string, own *Own, box *mailbox) *reporter {
-	r := &reporter{o: o, boot: boot, log: o.Logger, own: own, box: box, inbox: own.inbox, registered: make(chan struct{})}
+	r := &reporter{o: o, boot: boot, log: o.Logger, own: own, box: box, inbox: own.inbox, unheard: -1, registered: make(chan struct{})}
 	if o.StateDir != "" {
 		r.file = newFile(o.StateDir, FileHeader{Proxy: o.Name, Pool: o.Pool, Boot: boot})
 	}
@@ -141,7 +144,6 @@ func (r *reporter) step(ctx context.Context) time.Time {
 		}
 		r.log.Debug("hub still can't be told", "err", err, "failures", r.failures)
 		r.o.Metrics.write("failed", "any")
-		r.reports.reread = true
 		pause := min(50*time.Millisecond<<min(r.failures, 6), 2*time.Second)
 		again = earlier(again, now.Add(pause/2+rand.N(pause/2)))
 	}
@@ -164,15 +166,48 @@ func (r *reporter) take(p *post, now time.Time) {
 }
 
 // tell does what is due. An error means that the hub can't be reached, or that
-// the file can't be kept and so nothing may be said.
+// the file can't be kept and so little may be said.
 func (r *reporter) tell(ctx context.Context, now time.Time) (again time.Time, err error) {
 	era, _ := r.inbox.Era()
-	again, err = r.keepFile(now)
-	if err != nil {
-		return again, errors.Join(err, r.sayFileFailed(ctx, era, err))
+	again, r.fileFails = r.keepFile(now)
+	if may, unmarked := r.maySpeak(era); may {
+		var due time.Time
+		due, err = r.say(ctx, now, era)
+		again = earlier(again, due)
+	} else {
+		err = unmarked
 	}
-	due, err := r.say(ctx, now, era)
-	return earlier(again, due), err
+	if r.fileFails != nil {
+		err = errors.Join(err, r.sayFileFailed(ctx, era))
+	}
+	if err != nil {
+		r.reports.reread = true
+	}
+	return again, errors.Join(r.fileFails, err)
+}
+
+// maySpeak says that this hub may be told something. Where the file can't be written, that is only a hub that took the first
+// one's place, or the first one again after that; and the former not before the file's mark says so, which is tried here.
+func (r *reporter) maySpeak(era int) (may bool, unmarked error) {
+	switch {
+	case r.fileFails == nil:
+		return true, nil
+	case r.state != nil && r.state.Fence != nil:
+		return false, nil // The file is to be gone first.
+	case r.file.memory.Frozen == "":
+		return era != r.era, nil
+	}
+	err := r.file.mark()
+	if err != nil && r.unheard != era {
+		r.unheard = era
+		r.log.Error("hub has changed, and hears nothing from this proxy: neither the last-good file nor its mark can be written; free space there", "err", err)
+	}
+	return err == nil, err
+}
+
+// provesNothing says that what is said now would have nobody give away anything.
+func (r *reporter) provesNothing() bool {
+	return r.state == nil || r.state.Era != r.era || r.state.Frozen.silent()
 }
 
 // say tells the hub what is due, once the file says what it must of that era.
@@ -197,6 +232,9 @@ func (r *reporter) say(ctx context.Context, now time.Time, era int) (again time.
 	}
 	if r.status.yields(now) {
 		return earlier(again, r.status.claimAt), nil
+	}
+	if r.fileFails != nil && !r.provesNothing() {
+		return again, nil
 	}
 	if r.state != nil && r.state.FromHub {
 		due, err := r.writeReports(ctx, now)

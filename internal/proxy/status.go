@@ -233,7 +233,7 @@ func (r *reporter) writeStatus(ctx context.Context, now time.Time) (again time.T
 			r.own.during(r.era, func() { r.own.set(px, px.ResourceVersion) })
 			r.o.Metrics.write("written", "status")
 			r.o.Metrics.through(r.state.Versions)
-			if r.failures > 0 {
+			if r.failures > 0 && r.fileFails == nil {
 				r.log.Info("hub is told again")
 			}
 			return r.otherAgain(), nil
@@ -309,6 +309,8 @@ func (r *reporter) statusNow() v1alpha1.ProxyStatus {
 		// What it is through says that it serves, which it does not.
 		st.Through = v1alpha1.Through{}
 		setReady(&st, metav1.ConditionFalse, ReasonFenced, fmt.Sprintf("fenced by %s (%s): it serves nothing until spec.fenced is taken out", r.state.Fence.By, r.state.Fence.Reason))
+	case r.fileFails != nil:
+		r.setFileFailed(&st)
 	case r.status.other != "":
 		setReady(&st, metav1.ConditionFalse, ReasonDuplicateName, fmt.Sprintf("another process (boot %s) reports under this name: give each proxy its own --name", r.status.other))
 	case r.state.ApplyError != nil:
@@ -390,8 +392,18 @@ func sameConditions(a, b []metav1.Condition) bool {
 	})
 }
 
-// sayFileFailed has the status say why nothing new is in it: all but that stays as it was said.
-func (r *reporter) sayFileFailed(ctx context.Context, era int, why error) error {
+// setFileFailed says why nothing new is in a status, or nothing but how the hub has changed.
+func (r *reporter) setFileFailed(st *v1alpha1.ProxyStatus) {
+	does := "reports and gives up nothing new"
+	if r.inbox.Frozen() != nil {
+		does = "gives up nothing"
+	}
+	setReady(st, metav1.ConditionFalse, ReasonFileFailed, fmt.Sprintf(
+		"%s; it %s, since a restart would bring back what its file has: %v; free space there, or mend what that names", r.does(), does, r.fileFails))
+}
+
+// sayFileFailed has the status say so: all but that stays as it was said.
+func (r *reporter) sayFileFailed(ctx context.Context, era int) error {
 	s := &r.status
 	if r.hubUID == "" || era != r.era || !r.inbox.Sure() {
 		return nil // Who isn't registered here has said nothing that could be taken for all.
@@ -402,8 +414,7 @@ func (r *reporter) sayFileFailed(ctx context.Context, era int, why error) error 
 	}
 	px := s.object.DeepCopy()
 	px.ManagedFields = nil
-	setReady(&px.Status, metav1.ConditionFalse, ReasonFileFailed, fmt.Sprintf(
-		"%s; it reports and gives up nothing new, since a restart would bring back what its file has: %v; free space there, or mend what that names", r.does(), why))
+	r.setFileFailed(&px.Status)
 	if sameConditions(px.Status.Conditions, s.object.Status.Conditions) {
 		return nil
 	}
