@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -162,6 +163,7 @@ func managerCache() cache.Options {
 				v1alpha1.SystemNamespace: {},
 				cache.AllNamespaces:      {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.AgentLease)},
 			}},
+			&v1alpha1.TargetGroup{}:      {Transform: withoutAnnotations},
 			&corev1.Service{}:            served,
 			&discoveryv1.EndpointSlice{}: served,
 			&corev1.ServiceAccount{}:     ours,
@@ -171,6 +173,19 @@ func managerCache() cache.Options {
 			&rbacv1.ClusterRoleBinding{}: ours,
 		},
 	}
+}
+
+// withoutAnnotations leaves out what nobody here reads of TargetGroups, which may be most of them: tenants write it. What is
+// read is whether the group takes no new connections. The manager writes status of TargetGroups alone.
+func withoutAnnotations(in any) (any, error) {
+	out, err := cache.TransformStripManagedFields()(in)
+	if g, ok := out.(*v1alpha1.TargetGroup); ok && len(g.Annotations) > 0 {
+		_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
+		if g.Annotations = nil; disabled {
+			g.Annotations = map[string]string{clusterv1.DisabledAnnotation: ""}
+		}
+	}
+	return out, err
 }
 
 // leaderLock is the leaders' Lease in the system namespace. It writes no events.
