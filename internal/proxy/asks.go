@@ -34,6 +34,8 @@ func (p *Proxy) confirm(ctx context.Context) {
 		a, err := ask(ctx, p.o.Hub, p.o.Name)
 		if err == nil {
 			settled := p.inbox.Answer(q, a)
+			era, _ := p.inbox.Era() // No other goroutine begins one.
+			p.own.heed(era, a.Proxy)
 			if _, still := p.inbox.Question(); !still {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"sync"
 	"time"
@@ -34,7 +35,9 @@ type fakeHub struct {
 	nameless bool
 	readOnly bool
 	// bare: it serves no Proxies, as one where nothing is installed.
-	bare   bool
+	bare bool
+	// slow is how long it takes to answer who asks for a Proxy, which is connected at once.
+	slow   time.Duration
 	forbid map[string]bool
 	// ending are the namespaces that are being deleted, ended counts the writes that they refused.
 	ending map[string]bool
@@ -141,7 +144,18 @@ func (h *fakeHub) replace(uid string) {
 	h.uid = uid
 }
 
-func (h *fakeHub) GetProxy(_ context.Context, name string) (out *v1alpha1.Proxy, err error) {
+func (h *fakeHub) GetProxy(ctx context.Context, name string) (out *v1alpha1.Proxy, err error) {
+	h.mu.Lock()
+	slow, away := h.slow, h.away
+	h.mu.Unlock()
+	if t := httptrace.ContextClientTrace(ctx); t != nil && !away {
+		t.GotConn(httptrace.GotConnInfo{})
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(slow):
+	}
 	return out, h.call(func() error {
 		if h.bare {
 			return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", ofProxies, name, "404 page not found", 0, true)

@@ -46,8 +46,8 @@ type loop struct {
 
 	// fromHub: the first view was complete once; it stays so.
 	fromHub bool
-	// late: patience is over.
-	late bool
+	// late: patience is over. unread: the hub may say yet that this proxy is fenced.
+	late, unread bool
 	// built is what the hub's objects make, while nothing changed since.
 	built    *lb.Program
 	versions Versions
@@ -132,6 +132,10 @@ func (l *loop) run(ctx context.Context) error {
 	if l.o.Names != nil {
 		names = l.o.Names.Changed()
 	}
+	var read <-chan struct{}
+	if l.filed != nil && !l.heir {
+		l.unread, read = true, l.askFence(ctx)
+	}
 	if l.late {
 		l.turn(ctx)
 	}
@@ -154,6 +158,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.renamed()
 		case <-late.C:
 			l.late = true
+		case <-read:
+			l.unread, read = false, nil
 		case <-again.C:
 		case f := <-l.calls:
 			f()
@@ -298,7 +304,7 @@ func (l *loop) choose(own ownState) *lb.Program {
 			return &lb.Program{}
 		}
 		return l.base
-	case !l.fromHub && l.late && l.filed != nil:
+	case !l.fromHub && l.late && !l.unread && l.filed != nil:
 		switch {
 		case l.base == l.filed:
 		case l.heir:

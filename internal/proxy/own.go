@@ -58,6 +58,17 @@ func (o *Own) during(era int, f func()) {
 	}
 }
 
+// heed takes a fence that a live read found, in that era; nil: there is no Proxy. False: the hub has become another since.
+func (o *Own) heed(era int, px *v1alpha1.Proxy) (same bool) {
+	o.during(era, func() {
+		same = true
+		if px != nil && px.Spec.Fenced != nil {
+			o.set(px, px.ResourceVersion)
+		}
+	})
+	return same
+}
+
 // Deleted takes the watch's word that the object was deleted.
 func (o *Own) Deleted(version string) {
 	o.inbox.OwnDeleted()
