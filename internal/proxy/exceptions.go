@@ -279,9 +279,9 @@ func releasing(s *served, in func(string) *content) {
 	if len(s.Releasing) == 0 {
 		return
 	}
-	listening := map[netip.Addr]bool{}
-	for _, l := range s.Program.Listeners {
-		listening[l.Socket.Address] = true
+	listening := func(a netip.Addr) bool { // by their order: there may be tens of thousands
+		_, found := slices.BinarySearchFunc(s.Program.Listeners, a, func(l lb.Listener, a netip.Addr) int { return l.Socket.Address.Compare(a) })
+		return found
 	}
 	closing := map[netip.Addr]int64{}
 	stillOpen := map[netip.Addr]bool{}
@@ -291,7 +291,7 @@ func releasing(s *served, in func(string) *content) {
 	}
 	for _, a := range s.Releasing {
 		e := v1alpha1.ReportedAddress{Name: a.Name, UID: string(a.UID), State: v1alpha1.ReportedGone}
-		if ip, err := netip.ParseAddr(a.Spec.Address); err == nil && (listening[ip] || stillOpen[ip]) {
+		if ip, err := netip.ParseAddr(a.Spec.Address); err == nil && (listening(ip) || stillOpen[ip]) {
 			e.State, e.OpenConnections = v1alpha1.ReportedDraining, closing[ip]
 		}
 		seen := map[string]bool{}
