@@ -48,6 +48,8 @@ type Options struct {
 	Tenants int
 	// Fairness has the hub's API server share itself out among its users, by config/rbac/hub/fairness.yaml.
 	Fairness bool
+	// Seats is how many requests the hub's API server answers at once, where it shares itself out; 0: its default, 600.
+	Seats int
 	// Audit has each API server write an audit log.
 	Audit bool
 	// Profiles has each program serve its profiles at Program.Debug.
@@ -198,13 +200,22 @@ func (f *Fleet) makeRoom(context.Context) (err error) {
 	return os.MkdirAll(f.Dir, 0o755)
 }
 
+func (f *Fleet) hubOptions() testkit.Options {
+	o := testkit.Options{Name: "hub", PriorityAndFairness: f.options.Fairness}
+	if n := f.options.Seats; n > 0 {
+		writes := n / 3
+		o.APIServerFlags = []string{fmt.Sprintf("--max-requests-inflight=%d", n-writes), fmt.Sprintf("--max-mutating-requests-inflight=%d", writes)}
+	}
+	return o
+}
+
 func (f *Fleet) startClusters(ctx context.Context) error {
 	f.Tenants = make([]*Tenant, f.options.Tenants)
 	errs := make([]error, f.options.Tenants+1)
 	var all sync.WaitGroup
 	all.Go(func() {
 		var err error
-		if f.Hub, err = f.startCluster(ctx, testkit.Options{Name: "hub", PriorityAndFairness: f.options.Fairness}); err == nil {
+		if f.Hub, err = f.startCluster(ctx, f.hubOptions()); err == nil {
 			f.Hub.keep(f.died)
 		}
 		errs[f.options.Tenants] = err

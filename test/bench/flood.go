@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -28,8 +29,9 @@ func (h *hollow) measureFlood(ctx context.Context) error {
 		return err
 	}
 	stop := h.flood(ctx)
-	began := time.Now()
+	began, done := time.Now(), h.startProfiles("flood")
 	beside, err := h.answers(ctx, "beside")
+	err = errors.Join(err, done())
 	taken := stop()
 	if err != nil {
 		return err

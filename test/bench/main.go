@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,12 +49,16 @@ type options struct {
 	rest                   time.Duration
 }
 
+// seatsPerProcessor is how many requests the hub's API server answers at once, as config/rbac/README.md advises: those that are
+// let in share the processors.
+const seatsPerProcessor = 11
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := options{}
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
-	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes and the API servers, during burst, singles, fills and rest; then leave restarts out of -parts")
+	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes and the API servers, during burst, singles, fills, rest and flood; then leave restarts out of -parts")
 	flag.StringVar(&o.kube, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube)")
 	flag.StringVar(&o.parts, "parts", "", "what is measured (default "+parts+", of which single and node fill up first, and death needs root and nft; with -scale, which fills up in any case, "+scaleParts+")")
 	flag.IntVar(&o.burst, "burst", 300, "Services created in one burst")
@@ -97,7 +102,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building fairlead: %w", err)
 	}
-	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Fairness: true, Audit: true, Profiles: o.profile != "", Say: say})
+	f, err := fleet.Start(ctx, fleet.Options{Self: self, KubeBinary: o.kube, Dir: filepath.Join(dir, "fleet"), Tenants: 1, Fairness: true, Seats: seatsPerProcessor * runtime.NumCPU(), Audit: true, Profiles: o.profile != "", Say: say})
 	defer func() {
 		if stopErr := f.Stop(); stopErr != nil && err == nil {
 			err = stopErr

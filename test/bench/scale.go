@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (h *hollow) measureSizes(ctx context.Context) error {
 	var written []float64
 	full := h.options.loadBalancers
 	small := min(1000, full)
-	for _, size := range []int{small, full} {
+	for _, size := range slices.Compact([]int{small, full}) {
 		f, err := h.fill(ctx, size)
 		if err != nil {
 			return err
