@@ -112,7 +112,7 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 	}
 	want, wantAgain := s.exceptions.of(state, now, r.healthDirty)
 	r.healthDirty = false
-	s.sayMissing(want)
+	sayMissing(want, s.absentIn)
 	again = wantAgain
 	var tasks []*task
 	for _, ns := range s.namespaces(want) {
@@ -138,11 +138,11 @@ func (r *reporter) writeReports(ctx context.Context, now time.Time) (again time.
 func (s *reports) absentIn(ns string) bool { return s.have[ns] != nil && s.have[ns].object == nil }
 
 // sayMissing has the report of fairlead-system, which every hub has, say what is served against the ledger in namespaces that
-// take no report. What doesn't fit follows, once the ledger has what does.
-func (s *reports) sayMissing(want map[string]*content) {
+// take no report: absent says of which. What doesn't fit follows, once the ledger has what does.
+func sayMissing(want map[string]*content, absent func(namespace string) bool) {
 	var out []v1alpha1.MissingServedAddress
 	for ns, c := range want {
-		if len(c.Serves) > 0 && ns != v1alpha1.SystemNamespace && s.absentIn(ns) {
+		if len(c.Serves) > 0 && ns != v1alpha1.SystemNamespace && absent(ns) {
 			for _, a := range c.Serves {
 				out = append(out, v1alpha1.MissingServedAddress{Namespace: ns, ServedAddress: a})
 			}

@@ -100,18 +100,23 @@ func (v *View) Take() Wanted {
 	}
 }
 
-// Reports are the ProxyReports to write, by namespace, once w was applied with that outcome and was then observed.
-func (v *View) Reports(name, boot string, w Wanted, o dataplane.Outcome, seen dataplane.Observation, now time.Time) map[string]*v1alpha1.ProxyReport {
+// Reports are the ProxyReports to write, by namespace, once w was applied with that outcome and was then observed. absent says of which
+// namespaces the hub took no report, because it hasn't them or deletes them: what is served there against the ledger is said in
+// that of fairlead-system.
+func (v *View) Reports(
+	name, boot string, w Wanted, o dataplane.Outcome, seen dataplane.Observation, absent func(namespace string) bool, now time.Time,
+) map[string]*v1alpha1.ProxyReport {
 	s := &served{FromHub: true, Versions: w.Versions, Program: w.Program, Checks: w.checks, Refused: o.Refused, Observation: seen, Frozen: w.Frozen}
 	if !s.Frozen.silent() {
 		s.Draining, s.Releasing = w.draining, w.releasing
 	}
 	contents, _ := v.exceptions.of(s, now, true)
+	sayMissing(contents, absent)
 	out := make(map[string]*v1alpha1.ProxyReport, len(contents))
 	for ns, c := range contents {
 		out[ns] = &v1alpha1.ProxyReport{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Boot: boot,
-			Refused: c.Refused, ServedWithout: c.Without, Members: c.Members, Addresses: c.Addresses, Serves: c.Serves, Truncated: c.Truncated,
+			Refused: c.Refused, ServedWithout: c.Without, Members: c.Members, Addresses: c.Addresses, Serves: c.Serves, ServesMissing: c.Missing, Truncated: c.Truncated,
 		}
 	}
 	return out

@@ -15,32 +15,54 @@ const (
 	OpenConnectionsForgotten Bug = "a proxy calls an address gone while connections are open"
 	// FileNotSynced: a proxy tells of a removal before its file is on disk.
 	FileNotSynced Bug = "a proxy tells of a removal before its file is on disk"
+	// VersionsRunAhead: a proxy takes an event for word of all that happened.
+	VersionsRunAhead Bug = "a proxy takes an event for word of all that happened"
 	// IncompleteView: a proxy serves what its first lists hold before all are there.
 	IncompleteView Bug = "a proxy serves by a view that isn't complete"
 	// LostIsWritten: a proxy takes a report for written whose answer is lost.
 	LostIsWritten Bug = "a proxy takes a report for written whose answer is lost"
+	// HeldNotSaid: a proxy doesn't say which namespaces' reports it can't write.
+	HeldNotSaid Bug = "a proxy doesn't say which reports it can't write"
 	// SameBoot: a proxy's processes all have the same boot.
 	SameBoot Bug = "all processes of a proxy have the same boot"
 
+	// ReopenedUnconfirmed: a watch that goes on where it ended is believed without a question.
+	ReopenedUnconfirmed Bug = "a watch that was opened again is believed without a question"
 	// MemoryNotFiled: the file doesn't say by what the hub is known.
 	MemoryNotFiled Bug = "the file doesn't say by what the hub is known"
+	// FrozenNotHeld: a proxy doesn't say in which namespaces it serves something else than the hub says.
+	FrozenNotHeld Bug = "a proxy doesn't name the namespaces that are frozen"
 	// ChangeNotSaid: a proxy doesn't say that the hub has changed.
 	ChangeNotSaid Bug = "a proxy doesn't say that the hub has changed"
+	// ThroughKept: a frozen proxy goes on saying how far it had come.
+	ThroughKept Bug = "a frozen proxy goes on saying how far it had come"
 	// ServesNotSaid: a frozen proxy doesn't say what it serves against the ledger.
 	ServesNotSaid Bug = "a frozen proxy doesn't say what it serves against the ledger"
+	// MissingNotSaid: a frozen proxy doesn't say what it serves in namespaces that the hub lacks.
+	MissingNotSaid Bug = "a frozen proxy doesn't say what it serves in namespaces that the hub lacks"
 	// ThawedAtOnce: a proxy whose hub has changed follows the new one as soon as it has listed it.
 	ThawedAtOnce Bug = "a proxy follows a hub that changed as soon as it has listed it"
 	// NothingAdopted: a manager adopts nothing of what frozen proxies serve.
 	NothingAdopted Bug = "a manager adopts nothing of what frozen proxies serve"
 	// FrozenGranted: a manager grants and frees though proxies say that the hub has changed.
 	FrozenGranted Bug = "a manager grants and frees while proxies are frozen"
+	// LeaseBeforeWord: a proxy renews its Lease before it says that the hub has changed.
+	LeaseBeforeWord Bug = "a Lease is renewed before the proxy says that the hub has changed"
 
-	// NoPreconditions: Addresses are deleted whatever their UID and version, and deletes arrive twice.
+	// NoVersionOnUpdate: Addresses are updated whatever their version.
+	NoVersionOnUpdate Bug = "Addresses are updated whatever their version"
+	// NoPreconditions: Addresses are deleted whatever their UID and version.
 	NoPreconditions Bug = "Addresses are deleted whatever their UID and version"
+	// ReportsNotAwaited: a manager believes a status before the reports that belong to it have arrived.
+	ReportsNotAwaited Bug = "a manager believes a status before the reports that belong to it"
 	// SettledAtOnce: a port of a shared address is granted before proxies have applied that it was given up.
 	SettledAtOnce Bug = "a port of a shared address is granted before proxies gave it up"
+	// SilentByCache: a manager takes a proxy for silent by its cache.
+	SilentByCache Bug = "a manager takes a proxy for silent by its cache"
 	// SilentLetGo: a silent proxy counts as gone.
 	SilentLetGo Bug = "a silent proxy counts as gone"
+	// OldLeaderWrites: a manager writes though it doesn't know any more that it leads.
+	OldLeaderWrites Bug = "a manager writes that doesn't know that it leads"
 	// OldCaches: a manager goes on with its caches in a hub that has changed.
 	OldCaches Bug = "a manager goes on with its caches in a hub that has changed"
 	// ErrorsForgotten: what failed is not tried again.

@@ -22,6 +22,8 @@
 //   - a member that a TargetGroup's status calls drained gets no connection from anybody, and nobody has one open;
 //   - what was Programmed, and is wanted on, goes on being served where the hub is restored from an older copy, or replaced by
 //     an empty one in which people make classes, pools, Tenants and namespaces again, restarts and hand-overs included;
+//   - nobody says that he is through what the present hub hasn't told him, or renews his Lease before he has said there who he is;
+//   - no manager begins to write while another leads, or updates or deletes an Address without the version that it has read;
 //   - once faults stop, all proxies have thawed, all that is wanted is Programmed, or waits for what is held, nothing goes on
 //     being released, and at rest nothing is written but Leases.
 //
@@ -39,7 +41,7 @@
 // own: what it has much of, and what it lacks. One in eight of those whose hub stays has a second process of a proxy's name: what these
 // two serve isn't judged from then on, for each speaks for both; all else is.
 //
-// What is not played: in a hub that changes, namespaces that end, and second processes of a name. What the product means is not judged:
+// What is not played: in a hub that changes, second processes of a name. What the product means is not judged:
 // a LoadBalancer that leaves an address which others of its own namespace hold makes way at once, and
 // connections that are open on an address which stays held may outlive their holder (in builtin, UDP flows of its clients
 // go on to it after the port was given to another tenant). Nor what a
@@ -49,9 +51,6 @@
 //
 // What it finds, and nobody mended yet, the worst first:
 //
-//   - A namespace that ends in a hub that has changed, while a frozen proxy serves something of it against the ledger,
-//     holds up every thaw: the proxy can't write its report there, so nothing is adopted; the namespace can't end, for nothing is
-//     released meanwhile. Fencing the proxies is the way out.
 //   - A proxy that serves nothing when the hub changes (it has just joined) thaws at once and serves by the old copy's ledger. Then it
 //     contradicts those who are frozen, and nothing is adopted before a person fences one side (World.decide does).
 //   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when
@@ -62,12 +61,20 @@
 //     that it is open (host.unfiled). Its file would have to be synced before each addition.
 //   - A manager that starts while nobody leads, and waits for the Lease while its hub is restored, leads with the caches of before: the
 //     Lease that it has read is the copy's too. So does one that has its caches before it reads the Lease (manager.canNotTell).
+//   - A process that has yet to register takes for one hub what it lists of two, where the hub is restored twice meanwhile: it says that it is
+//     through what only the first had, until its watches list anew (change.mixed). One that no watch connects yet notices nothing at
+//     all: it may renew its Lease before it looks.
 //   - Connections that are open when their namespace ends, or when the hub changes and their frontend is no more, or will be no more
 //     by what was heard of the hub before, keep no address from its next holder: there is no place where a proxy says that it has
 //     them (host.untell).
 //
 // A Bug makes the played part do something wrong; the tests plant each, and
-// the judge must find it.
+// the judge must find it. Some need schedules that have much of one fault (Tempers).
+//
+// Rules of the protocol that no planted bug stands for: they are played, but the judge didn't find within 500 schedules where they were
+// broken. A Lease names the status that its versions belong to. A report that stands by a write without an answer is named in
+// the next status. An agent looks live at what is there before it notes an epoch. A proxy reads who the hub is before it registers. A
+// manager asks the API server, not its cache, before it grants and lets go. A listed Lease is not a renewed one.
 //
 // Files: world.go begins, schedule.go and temper.go say what happens next, faults.go, hub_change.go, rivals.go and people.go what goes
 // wrong and who mends it, settle.go how it ends. server.go and link.go are the API server and the way to it. manager*.go, proxy*.go and

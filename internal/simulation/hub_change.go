@@ -19,6 +19,10 @@ type change struct {
 	copied map[string][]v1alpha1.Holder
 	// excused hosts can't be known of: they were out of reach, and nobody said that the hub is being restored.
 	excused map[*host]bool
+	// known are processes, by boot, of which it has the last word: they may not notice the change, and need not.
+	known map[string]bool
+	// mixed are those that had said nothing yet in the hub before this one: they take for one hub what they list of both.
+	mixed map[string]bool
 }
 
 // copyOf is the server as it stands.
@@ -60,6 +64,9 @@ func (c hubCopy) unwritten(h *host) bool {
 	}
 	heard, seq := int64(0), h.top
 	if h.up {
+		if h.object != nil {
+			seq = h.object.Status.Seq // Later ones had no answer.
+		}
 		for _, k := range h.link.kinds {
 			heard = max(heard, h.link.at[k])
 		}
@@ -90,6 +97,7 @@ func (w *World) restore(c hubCopy) {
 	}
 	w.trace("the hub is restored to v%d, versions bumped: %v", next.version, bump)
 	w.become(next)
+	w.end()
 }
 
 // replace puts another hub in the place of this one, with what people make in it.
@@ -123,7 +131,7 @@ func (w *World) become(next *server) {
 	w.server, w.delayed = next, nil
 	w.renewed, w.returned = map[string]time.Time{}, map[string]int64{}
 	careful := w.n(2) == 0
-	w.change = &change{copied: map[string][]v1alpha1.Holder{}, excused: map[*host]bool{}}
+	w.change = &change{copied: map[string][]v1alpha1.Holder{}, excused: map[*host]bool{}, known: map[string]bool{}, mixed: map[string]bool{}}
 	for _, o := range next.list(addresses) {
 		w.change.copied[o.GetName()] = o.(*v1alpha1.Address).Spec.Holders
 	}
@@ -131,6 +139,12 @@ func (w *World) become(next *server) {
 		if h.on && !h.fenced && !careful && (!h.up || h.link.cut || next.objects[proxies][types.NamespacedName{Name: h.name}] == nil) {
 			w.change.excused[h] = true
 		}
+	}
+	for _, h := range w.hosts {
+		if h.up && w.remembered(h) {
+			h.spoke, w.change.known[h.boot] = w.incarnation, true
+		}
+		w.change.mixed[h.boot] = h.up && (h.object == nil || h.spoke < w.incarnation-1)
 	}
 	if careful {
 		w.restoring = true

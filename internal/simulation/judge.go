@@ -28,6 +28,7 @@ func (w *World) observe(k kind, old, now client.Object) {
 				w.returned[l.Name] = versionOf(l)
 			}
 			w.renewed[l.Name] = time.Now()
+			w.judgeRenewal(l)
 		}
 	case loadBalancers:
 		if now == nil {
@@ -40,6 +41,10 @@ func (w *World) observe(k kind, old, now client.Object) {
 			if w.server.stands(l.Namespace) { // Where nothing is taken any more, no exception can be named.
 				w.judgeProgrammed(l)
 			}
+		}
+	case proxies:
+		if px, ok := now.(*v1alpha1.Proxy); ok {
+			w.judgeStatus(px)
 		}
 	case targetGroups:
 		if g, ok := now.(*v1alpha1.TargetGroup); ok {
@@ -91,7 +96,7 @@ func (w *World) judgeProgrammed(l *clusterv1.LoadBalancer) {
 // after a silence, counts once the manager that writes has heard of that: nobody can wait for whom he doesn't know.
 func (w *World) counts(h *host) bool {
 	o := w.server.objects[proxies][types.NamespacedName{Name: h.name}]
-	if !h.up || h.fenced || h.doubled || o == nil || h.aligned != w.incarnation || o.(*v1alpha1.Proxy).Spec.Fenced != nil || time.Since(w.renewed[h.name]) >= proof.Silence {
+	if !h.up || h.fenced || h.doubled || o == nil || !w.follows(h) || o.(*v1alpha1.Proxy).Spec.Fenced != nil || time.Since(w.renewed[h.name]) >= proof.Silence {
 		return false
 	}
 	px := o.(*v1alpha1.Proxy)
@@ -99,6 +104,13 @@ func (w *World) counts(h *host) bool {
 		return false
 	}
 	return w.writer != nil && w.heard.serving[h.name] && w.heard.leases[h.name] >= w.returned[h.name]
+}
+
+// follows says that a host serves by the present hub's ledger. In namespaces that are still frozen it may serve something else, but must
+// say so.
+func (w *World) follows(h *host) bool {
+	f := h.wanted.Frozen
+	return h.aligned == w.incarnation || h.asked == w.incarnation && f != nil && f.Ledger && h.link.knows(w.incarnation)
 }
 
 // judgeHolders finds a port that two hold.

@@ -99,6 +99,7 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 
 // request writes.
 func (c *cacheClient) request(write func() (client.Object, error)) (client.Object, error) {
+	c.m.w.judgeWriter(c.m)
 	c.m.w.hang(c.m)
 	return c.m.link.request(write)
 }
@@ -112,6 +113,12 @@ func (c *cacheClient) Create(_ context.Context, obj client.Object, _ ...client.C
 // Update updates an Address.
 func (c *cacheClient) Update(_ context.Context, obj client.Object, _ ...client.UpdateOption) error {
 	next := deepCopy(obj)
+	if c.m.w.has(NoVersionOnUpdate) {
+		next.SetResourceVersion("")
+	}
+	if next.GetResourceVersion() == "" {
+		c.m.w.broken("%s updates %s without the version that it has read", c.m.name, keyOf(next))
+	}
 	return c.answer(obj)(c.request(func() (client.Object, error) { return c.m.w.server.update(next) }))
 }
 
@@ -122,7 +129,9 @@ func (c *cacheClient) Delete(_ context.Context, obj client.Object, opts ...clien
 	k, key, p := kindOf(obj), keyOf(obj), o.Preconditions
 	if c.m.w.has(NoPreconditions) {
 		p = nil
-		c.m.w.delayed = append(c.m.w.delayed, func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
+	}
+	if k == addresses && (p == nil || p.UID == nil || p.ResourceVersion == nil) {
+		c.m.w.broken("%s deletes %s whatever its UID and version", c.m.name, key.Name)
 	}
 	_, err := c.request(func() (client.Object, error) { return nil, c.m.w.server.remove(k, key, p) })
 	return err

@@ -96,13 +96,16 @@ func (m *manager) stands() bool { return time.Now().Before(m.paused) }
 
 // mayWrite says why nothing may be written now.
 func (m *manager) mayWrite(ctx context.Context) error {
-	if !m.w.has(OldCaches) {
-		return m.guard.Check(ctx)
+	switch {
+	case m.w.has(OldLeaderWrites):
+		return nil
+	case m.w.has(OldCaches):
+		if !m.leads || time.Since(m.renewed) >= renewDeadline {
+			return lead.ErrNotLeading
+		}
+		return nil
 	}
-	if !m.leads || time.Since(m.renewed) >= renewDeadline {
-		return lead.ErrNotLeading
-	}
-	return nil
+	return m.guard.Check(ctx)
 }
 
 // elect renews the Lease, or tries to get it, when it is time. A leader that can't renew ends, and so does a manager whose hub is
@@ -215,7 +218,7 @@ func (w *World) stand(m *manager) {
 // hang makes a process stand still between its look whether it may write and the write, at times for so long that another leads
 // when the write arrives.
 func (w *World) hang(m *manager) {
-	if w.inside || w.calm || w.n(60) > 0 {
+	if w.inside || w.calm || w.n(w.standstills()) > 0 {
 		return
 	}
 	w.inside = true

@@ -111,7 +111,7 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 			m.adoption.Look()
 			m.adQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.Proxy:
-			m.fleet.SetProxy(o)
+			m.fleet.SetProxy(m.heardOf(o))
 			m.heard.known[o.Name] = true
 			m.heard.serving[o.Name] = o.Status.Phase == v1alpha1.ProxyServing
 		case *coordinationv1.Lease:
@@ -130,6 +130,15 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 			}
 		}
 	})
+}
+
+// heardOf is a Proxy as the fleet hears of it.
+func (m *manager) heardOf(p *v1alpha1.Proxy) *v1alpha1.Proxy {
+	if m.w.has(ReportsNotAwaited) {
+		p = p.DeepCopy()
+		p.Status.Reports = ""
+	}
+	return p
 }
 
 func (m *manager) forget(k kind, o client.Object) {

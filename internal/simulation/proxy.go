@@ -52,7 +52,9 @@ type process struct {
 	// linked is the era of the watches, era that of what is written, spoken that in which the Proxy was.
 	linked, era, spoken int
 	// asked is the change of the hub of which it has asked, or after which it began: before, what it shows is of the hub before.
-	asked   int
+	asked int
+	// spoke is the change of the hub after which it has said who it is, or which has not lost that.
+	spoke   int
 	started time.Time
 	// since is the server's version when it started.
 	since int64
@@ -119,7 +121,7 @@ func (h *host) start() {
 	h.process = process{
 		boot: boot, started: time.Now(), since: h.w.server.version, asked: h.w.incarnation, generations: map[types.NamespacedName]generation{},
 		view:      proxy.NewViewAfter(proxyPool, build.New(build.Options{ProxyPool: proxyPool}), good),
-		firstFile: true, reread: true, published: "{}", renewAt: time.Now(), spoken: -1,
+		firstFile: true, reread: true, published: "{}", renewAt: time.Now(), spoken: -1, spoke: -1,
 		writtenAt: map[string]time.Time{}, absent: map[string]time.Time{}, held: map[string]time.Time{},
 	}
 	h.link = newLink(h.w, h, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports)

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"strconv"
+
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/proxy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,6 +55,8 @@ func (h *host) happened(k kind, e event) {
 	case k == proxies:
 		h.hearOwn(e.object)
 		return
+	case h.w.has(VersionsRunAhead):
+		h.view.Inbox.Bookmark(fromKind[k], strconv.FormatInt(h.w.server.version, 10))
 	}
 	if e.gone {
 		h.view.Inbox.Delete(fromKind[k], proxy.Key{Namespace: e.object.GetNamespace(), Name: e.object.GetName()}, e.object.GetResourceVersion())
@@ -69,14 +73,14 @@ func (h *host) bookmark(k kind, version string) {
 
 // opened hears that a watch goes on where it ended.
 func (h *host) opened(k kind) {
-	if k != reports {
+	if k != reports && !h.w.has(ReopenedUnconfirmed) {
 		h.view.Inbox.Opened(fromKind[k])
 	}
 }
 
 // lost hears that a watch ended.
 func (h *host) lost(k kind) {
-	if k != reports {
+	if k != reports && !h.w.has(ReopenedUnconfirmed) {
 		h.view.Inbox.Lost(fromKind[k])
 	}
 }

@@ -17,7 +17,7 @@ func (h *host) renew() bool {
 		return false
 	}
 	h.renewAt = time.Now().Add(500 * time.Millisecond)
-	if era, _ := h.view.Inbox.Era(); !h.view.Inbox.Sure() || h.spoken != era {
+	if era, _ := h.view.Inbox.Era(); (!h.view.Inbox.Sure() || h.spoken != era) && !h.w.has(LeaseBeforeWord) {
 		return false
 	}
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: h.name}}

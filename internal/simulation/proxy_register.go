@@ -54,6 +54,9 @@ func (h *host) register() {
 	px := o.(*v1alpha1.Proxy).DeepCopy()
 	h.top = max(h.top, px.Status.Seq) + 1
 	px.Status = v1alpha1.ProxyStatus{Boot: h.boot, Seq: h.top, HubUID: uid, Phase: v1alpha1.ProxyStarting, Epoch: h.view.Inbox.Memory().Epoch, ThawedEpoch: h.view.Inbox.Memory().Thawed}
+	if h.w.has(ThroughKept) && h.told != nil {
+		px.Status.Through = h.told.wanted.Versions.Through()
+	}
 	h.sayHubChanged(&px.Status)
 	if o, err = h.link.update(px); err != nil {
 		return

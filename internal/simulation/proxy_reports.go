@@ -18,18 +18,26 @@ import (
 func (h *host) want() map[string]*v1alpha1.ProxyReport {
 	t := h.told
 	if t.wanted.Era != h.era { // What it says is of another hub.
-		return h.view.Reports(h.name, h.boot, proxy.Wanted{Program: t.wanted.Program}, dataplane.Outcome{}, dataplane.Observation{}, time.Now())
+		return h.view.Reports(h.name, h.boot, proxy.Wanted{Program: t.wanted.Program}, dataplane.Outcome{}, dataplane.Observation{}, h.absentIn, time.Now())
 	}
-	all := h.view.Reports(h.name, h.boot, t.wanted, t.outcome, t.seen, time.Now())
+	all := h.view.Reports(h.name, h.boot, t.wanted, t.outcome, t.seen, h.absentIn, time.Now())
+	if r := all[v1alpha1.SystemNamespace]; r != nil && h.w.has(MissingNotSaid) {
+		if r.ServesMissing = nil; emptyReport(r) {
+			delete(all, v1alpha1.SystemNamespace)
+		}
+	}
 	if h.w.has(ServesNotSaid) {
 		for ns, r := range all {
-			if r.Serves = nil; emptyReport(r) {
+			if r.Serves, r.ServesMissing = nil, nil; emptyReport(r) {
 				delete(all, ns)
 			}
 		}
 	}
 	return all
 }
+
+// absentIn says that the hub took no report of a namespace, because it hasn't that or deletes it.
+func (h *host) absentIn(ns string) bool { return !h.absent[ns].IsZero() && h.known[ns] == nil }
 
 // differs says whether one namespace's report is to be written: as want, nil: none.
 func (h *host) differs(ns string, want *v1alpha1.ProxyReport) (write bool) {
@@ -47,11 +55,12 @@ func (h *host) differs(ns string, want *v1alpha1.ProxyReport) (write bool) {
 		return true
 	}
 	return !equality.Semantic.DeepEqual(have.Refused, want.Refused) || !equality.Semantic.DeepEqual(have.Addresses, want.Addresses) ||
-		!equality.Semantic.DeepEqual(have.Members, want.Members) || !equality.Semantic.DeepEqual(have.Serves, want.Serves)
+		!equality.Semantic.DeepEqual(have.Members, want.Members) || !equality.Semantic.DeepEqual(have.Serves, want.Serves) ||
+		!equality.Semantic.DeepEqual(have.ServesMissing, want.ServesMissing)
 }
 
 func emptyReport(r *v1alpha1.ProxyReport) bool {
-	return len(r.Refused)+len(r.Addresses)+len(r.Members)+len(r.ServedWithout)+len(r.Serves) == 0
+	return len(r.Refused)+len(r.Addresses)+len(r.Members)+len(r.ServedWithout)+len(r.Serves)+len(r.ServesMissing) == 0
 }
 
 // provesGone says that a report has a word in it that somebody may act on by letting go.
@@ -104,9 +113,9 @@ func (h *host) writeReports() bool {
 		h.readReports()
 	}
 	want := h.want()
-	for _, ns := range namespaces {
+	for _, ns := range append(slices.Clone(namespaces), v1alpha1.SystemNamespace) {
 		next := want[ns]
-		if !time.Now().Before(h.absent[ns]) {
+		if next == nil && !time.Now().Before(h.absent[ns]) {
 			delete(h.absent, ns)
 		}
 		if !h.differs(ns, next) {
@@ -142,9 +151,10 @@ func (h *host) writeReport(ns string, next *v1alpha1.ProxyReport) bool {
 		}
 	default:
 		update := have.DeepCopy()
-		update.Boot, update.Refused, update.Addresses, update.Members, update.Serves = h.boot, nil, nil, nil, nil
+		update.Boot, update.Refused, update.Addresses, update.Members, update.Serves, update.ServesMissing = h.boot, nil, nil, nil, nil, nil
 		if next != nil {
-			update.Refused, update.Addresses, update.Members, update.Serves = next.Refused, next.Addresses, next.Members, next.Serves
+			update.Refused, update.Addresses, update.Members = next.Refused, next.Addresses, next.Members
+			update.Serves, update.ServesMissing = next.Serves, next.ServesMissing
 		}
 		o, err = h.link.update(update)
 	}
@@ -154,7 +164,9 @@ func (h *host) writeReport(ns string, next *v1alpha1.ProxyReport) bool {
 		delete(h.held, ns)
 		return true
 	case apierrors.IsForbidden(err):
-		h.held[ns] = time.Now().Add(heldFor)
+		if !h.w.has(HeldNotSaid) {
+			h.held[ns] = time.Now().Add(heldFor)
+		}
 		return true
 	case err != nil && h.w.has(LostIsWritten) && !apierrors.IsConflict(err):
 		if next != nil {
@@ -166,6 +178,7 @@ func (h *host) writeReport(ns string, next *v1alpha1.ProxyReport) bool {
 		return false
 	}
 	delete(h.held, ns)
+	delete(h.absent, ns)
 	h.known[ns], h.writtenAt[ns] = o.(*v1alpha1.ProxyReport), time.Now()
 	h.version = max(h.version, versionOf(o))
 	return true

@@ -21,13 +21,19 @@ func (h *host) statusNow() v1alpha1.ProxyStatus {
 	if h.version > 0 {
 		next.Reports = strconv.FormatInt(h.version, 10)
 	}
-	if t.Frozen != nil {
+	if t.Frozen != nil && !h.w.has(FrozenNotHeld) {
 		next.Held = append(next.Held, t.Frozen.Namespaces...)
 		slices.Sort(next.Held)
 		next.Held = slices.Compact(next.Held)
 	}
 	if t.Era != h.era {
-		next.Epoch, next.Through = h.view.Inbox.Memory().Epoch, v1alpha1.Through{}
+		next.Epoch = h.view.Inbox.Memory().Epoch
+	}
+	switch {
+	case h.w.has(ThroughKept) && next.Through == (v1alpha1.Through{}):
+		next.Through = h.object.Status.Through
+	case t.Era != h.era:
+		next.Through = v1alpha1.Through{}
 	}
 	h.sayHubChanged(&next)
 	return next

@@ -7,6 +7,7 @@ import (
 
 // step lets time pass or something happen.
 func (w *World) step() {
+	w.refuse()
 	if w.n(25) == 0 {
 		w.sleep(w.temper.pauses[w.n(len(w.temper.pauses))])
 		return
@@ -19,6 +20,9 @@ func (w *World) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 	for i := range w.mgrs {
+		if w.Tempers.Standstills && !w.calm && w.n(2) == 0 {
+			continue // What it does next may come before its timers.
+		}
 		w.mgrs[i].elect()
 	}
 }
@@ -52,6 +56,7 @@ func (w *World) act() {
 		w.mgrs[w.n(2)].elect()
 	case x < 116:
 		if m := w.mgrs[w.n(2)]; !m.stands() {
+			w.delay(m)
 			w.pump(m.link)
 		}
 	case x < 140:

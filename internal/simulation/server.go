@@ -164,7 +164,7 @@ func (s *server) create(o client.Object) (client.Object, error) {
 	if err := s.takes(k, o.GetNamespace()); err != nil {
 		return nil, err
 	}
-	if k == loadBalancers || k == targetGroups || k == reports {
+	if k == loadBalancers || k == targetGroups || k == reports && o.GetNamespace() != v1alpha1.SystemNamespace {
 		switch ns := s.objects[namespaceKind][types.NamespacedName{Name: o.GetNamespace()}]; {
 		case ns == nil:
 			return nil, apierrors.NewNotFound(namespaceKind.resource(), o.GetNamespace())

@@ -161,8 +161,19 @@ var planted = []simulation.Options{
 	{Bug: simulation.MemoryNotFiled, Changes: true},
 	{Bug: simulation.ChangeNotSaid, Changes: true},
 	{Bug: simulation.ServesNotSaid, Changes: true},
+	{Bug: simulation.MissingNotSaid, Changes: true, Tempers: simulation.Tempers{Endings: true}},
 	{Bug: simulation.ThawedAtOnce, Changes: true},
 	{Bug: simulation.NothingAdopted, Changes: true},
+	{Bug: simulation.ReportsNotAwaited, Tempers: simulation.Tempers{Late: "proxyreports"}},
+	{Bug: simulation.OldLeaderWrites, Tempers: simulation.Tempers{Standstills: true}},
+	{Bug: simulation.NoVersionOnUpdate},
+	{Bug: simulation.VersionsRunAhead},
+	{Bug: simulation.HeldNotSaid, Tempers: simulation.Tempers{Refusals: true}},
+	{Bug: simulation.SilentByCache, Tempers: simulation.Tempers{Late: "leases"}},
+	{Bug: simulation.LeaseBeforeWord, Changes: true},
+	{Bug: simulation.ThroughKept, Changes: true},
+	{Bug: simulation.FrozenNotHeld, Changes: true},
+	{Bug: simulation.ReopenedUnconfirmed, Changes: true},
 }
 
 func TestPlantedBugsAreFound(t *testing.T) {

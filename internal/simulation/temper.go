@@ -27,3 +27,52 @@ func (w *World) drawTemper() {
 		w.temper.spared[k] = w.n(4) == 0
 	}
 }
+
+// Tempers have what is rare happen often.
+type Tempers struct {
+	// Late is a resource of which managers hear late, by its plural name; empty: none.
+	Late string
+	// Standstills has managers stand still between a look and a write, and go on before they look at their Lease.
+	Standstills bool
+	// Refusals has namespaces take no reports for a while.
+	Refusals bool
+	// Endings has namespaces end as soon as the hub was restored.
+	Endings bool
+}
+
+// delay has a manager hear late of what the tempers name.
+func (w *World) delay(m *manager) {
+	if w.Tempers.Late == "" || w.calm || w.n(4) > 0 {
+		return
+	}
+	for _, k := range m.link.kinds {
+		if k.String() == w.Tempers.Late && !time.Now().Before(m.link.late[k]) {
+			m.link.late[k] = time.Now().Add(time.Duration(1+w.n(10)) * time.Second)
+		}
+	}
+}
+
+// standstills are one of how many writes.
+func (w *World) standstills() int {
+	if w.Tempers.Standstills {
+		return 6
+	}
+	return 60
+}
+
+// refuse has a namespace take no reports, or take them again, where the tempers have that happen often.
+func (w *World) refuse() {
+	if w.Tempers.Refusals && !w.inside && w.n(30) == 0 {
+		ns := namespaces[w.n(len(namespaces))]
+		w.server.refusing[ns] = !w.server.refusing[ns]
+	}
+}
+
+// end ends namespaces of a hub that was restored, where the tempers have that happen often.
+func (w *World) end() {
+	for _, ns := range namespaces {
+		if w.Tempers.Endings {
+			w.endNamespace(ns)
+		}
+	}
+}

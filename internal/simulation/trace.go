@@ -37,7 +37,7 @@ func (w *World) tell(k kind, old, now client.Object) {
 	case *v1alpha1.Proxy:
 		w.trace("Proxy %s %s %s through %v reports %s held %v fenced %v hub changed %v epoch %d seq %d", o.Name, o.Status.Boot, o.Status.Phase, o.Status.Through, o.Status.Reports, o.Status.Held, o.Spec.Fenced != nil, hubChanged(o), o.Status.Epoch, o.Status.Seq)
 	case *v1alpha1.ProxyReport:
-		w.trace("Report %s/%s %s refused %d addresses %v serves %v", o.Namespace, o.Name, o.Boot, len(o.Refused), o.Addresses, o.Serves)
+		w.trace("Report %s/%s %s refused %d addresses %v serves %v %v", o.Namespace, o.Name, o.Boot, len(o.Refused), o.Addresses, o.Serves, o.ServesMissing)
 	case *v1alpha1.TargetGroup:
 		w.trace("TargetGroup %s %s %v: %v", keyOf(o), o.UID, o.Spec.Targets, o.Status.Targets)
 	case *coordinationv1.Lease:

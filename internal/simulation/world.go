@@ -25,6 +25,8 @@ type Options struct {
 	Bug  Bug
 	// Changes has the hub restored from older copies, and replaced.
 	Changes bool
+	// Tempers are what the schedule has much of, besides what its seed draws.
+	Tempers Tempers
 	// Steps under faults, before they stop.
 	Steps int
 	// Log gets a line for each change, if it is set.
