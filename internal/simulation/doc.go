@@ -60,7 +60,8 @@
 //     that when it is back: if the hub was replaced meanwhile, it takes away what others go on with, and says of no connection
 //     that it is open (host.unfiled). Its file would have to be synced before each addition.
 //   - A manager that starts while nobody leads, and waits for the Lease while its hub is restored, leads with the caches of before: the
-//     Lease that it has read is the copy's too. So does one that has its caches before it reads the Lease (manager.canNotTell).
+//     Lease that it has read is the copy's too (manager.canNotTell; that also leaves out managers whose caches are older than what they
+//     read of the Lease, which lead.Guard.Meet prevents).
 //   - A process that has yet to register takes for one hub what it lists of two, where the hub is restored twice meanwhile: it says that it is
 //     through what only the first had, until its watches list anew (change.mixed). One that no watch connects yet notices nothing at
 //     all: it may renew its Lease before it looks.
@@ -71,8 +72,8 @@
 // A Bug makes the played part do something wrong; the tests plant each, and
 // the judge must find it. Some need schedules that have much of one fault (Tempers).
 //
-// Rules of the protocol that no planted bug stands for: they are played, but the judge didn't find within 500 schedules where they were
-// broken. A Lease names the status that its versions belong to. A report that stands by a write without an answer is named in
+// Rules of the protocol that no planted bug stands for: they are played, but the judge didn't find within the 120 to 500 schedules
+// that were tried where they were broken. A Lease names the status that its versions belong to. A report that stands by a write without an answer is named in
 // the next status. An agent looks live at what is there before it notes an epoch. A proxy reads who the hub is before it registers. A
 // manager asks the API server, not its cache, before it grants and lets go. A listed Lease is not a renewed one.
 //
