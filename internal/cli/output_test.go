@@ -29,7 +29,7 @@ func TestTheOutputsAreDocumented(t *testing.T) {
 		known := map[string]bool{}
 		for i := range kind.NumField() {
 			name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
-			if name == "-" {
+			if name == "-" || !kind.Field(i).IsExported() {
 				continue
 			}
 			if known[name] = true; name == "" || !strings.Contains(said, "`"+name+"`") {
