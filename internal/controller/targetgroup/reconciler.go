@@ -71,7 +71,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // proxies are those that may have connections to the group's targets, sorted by name: those of the pools of all classes
 // whose LoadBalancers send to it, and, for connections that outlive their LoadBalancer, those of the pools of all
-// addresses that the namespace still holds, and those that say so. Whoever serves on what it had before the hub changed is asked, too.
+// addresses that the namespace still holds, and those that say so. Whoever serves on what it had before the hub changed is asked, too, or
+// may yet say so.
 func (r *Reconciler) proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.Proxy, error) {
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(g.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -137,9 +138,9 @@ func drains(g *v1alpha1.TargetGroup) bool {
 }
 
 // servesOn says that a proxy may serve what this hub doesn't know in the group's namespace. Those of other namespaces concern
-// nobody here.
+// nobody here. One that is registered and has written no status yet may be about to say so.
 func servesOn(p *proof.Proxy, g *v1alpha1.TargetGroup) bool {
-	return p.Frozen() || p.HubChanged != "" && slices.Contains(p.Held, g.Namespace)
+	return p.Boot == "" || p.Frozen() || p.HubChanged != "" && slices.Contains(p.Held, g.Namespace)
 }
 
 // reportsDraining says that a proxy names connections to a target of the group.

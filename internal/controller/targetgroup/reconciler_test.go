@@ -20,6 +20,7 @@ func TestOneMissingAgentHoldsUpItsOwnNamespaceOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const unsaid = "unsaid"
 	for name, c := range map[string]struct {
 		state   v1alpha1.TargetState
 		through string
@@ -31,13 +32,18 @@ func TestOneMissingAgentHoldsUpItsOwnNamespaceOnly(t *testing.T) {
 		"follows the ledger, not here":  {v1alpha1.TargetDraining, "9", []string{"other", "prod"}, true},
 		"follows here, not elsewhere":   {v1alpha1.TargetDraining, "9", []string{"other"}, false},
 		"follows, and another is asked": {v1alpha1.TargetDraining, "9", nil, false},
+		"has said nothing yet":          {v1alpha1.TargetDraining, unsaid, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proxies := fleet.New(fleet.Options{Now: time.Now})
-			proxies.SetProxy(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.ProxySpec{Pool: "edge"}, Status: v1alpha1.ProxyStatus{
+			p := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.ProxySpec{Pool: "edge"}, Status: v1alpha1.ProxyStatus{
 				Boot: "b", Phase: v1alpha1.ProxyServing, Held: c.held, Through: v1alpha1.Through{Addresses: c.through},
 				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionHubChanged, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHubRestored}},
-			}})
+			}}
+			if c.through == unsaid { // It is registered, and its first status is on its way.
+				p.Status = v1alpha1.ProxyStatus{}
+			}
+			proxies.SetProxy(p)
 			g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "g"}}
 			g.Spec.Targets = []v1alpha1.Target{{Name: "a", State: c.state}}
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Fleet: proxies}
