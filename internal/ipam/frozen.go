@@ -22,6 +22,17 @@ func (l *Ledger) PoolsServedBy(proxyPool string) []string {
 	return out
 }
 
+// Restoring returns the pools that are being restored.
+func (l *Ledger) Restoring() []string {
+	var out []string
+	for name, p := range l.pools {
+		if p.Restoring {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // PoolOf names the pool whose own ranges hold the address.
 func (l *Ledger) PoolOf(a netip.Addr) (string, bool) {
 	p, _, _ := l.poolAt(a)

@@ -107,6 +107,20 @@ func TestTrouble(t *testing.T) {
 	if none := JudgeTrouble([]*Proxy{serving("a"), serving("b", silent)}); !none.None() {
 		t.Errorf("%+v", none)
 	}
+	for name, c := range map[string]struct {
+		proxies []*Proxy
+		mute    bool
+	}{
+		"none":              {nil, true},
+		"registered":        {[]*Proxy{{Name: "a"}}, true},
+		"one has spoken":    {[]*Proxy{{Name: "a"}, {Name: "b", Boot: "b"}}, false},
+		"none that can":     {[]*Proxy{{Name: "a", Out: true}}, false},
+		"one that was left": {[]*Proxy{serving("a", out)}, false},
+	} {
+		if got := JudgeTrouble(c.proxies); got.Mute != c.mute || !got.None() {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 	if text := FrozenText(got.Frozen); !strings.Contains(text, "what they had: b.") || !strings.Contains(text, "silent: c.") || !strings.Contains(text, "spec.fenced") {
 		t.Error(text)
 	}

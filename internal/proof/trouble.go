@@ -12,12 +12,15 @@ type Trouble struct {
 	Unseen []*Proxy
 	// Frozen proxies serve on what they had before the hub changed, live or not.
 	Frozen []*Proxy
+	// Mute: no proxy has said anything yet. That is no trouble, but of a hub that is being restored it proves nothing.
+	Mute bool
 }
 
 // JudgeTrouble looks at all proxies, sorted by name.
 func JudgeTrouble(proxies []*Proxy) Trouble {
-	var out Trouble
+	out := Trouble{Mute: true}
 	for _, p := range proxies {
+		out.Mute = out.Mute && p.Boot == "" && !p.Out
 		switch {
 		case p.Out:
 		case p.Frozen():
@@ -58,6 +61,7 @@ func FrozenText(frozen []*Proxy) string {
 // What everybody who waits is told, whoever causes it: names would be written again for each of them whenever one changes.
 const (
 	FrozenWait = "The hub has changed under proxies that serve on what they had: nothing new is granted and nothing is freed before the ledger has that. The condition Degraded of the AddressPool names them."
+	MuteWait   = "The hub is being restored, and no proxy has said yet what it serves: nothing is granted before. The hub's operator starts one, or sets the AddressPool's spec.restoring to false."
 	UnseenWait = "The manager waits for proxies to be heard of. That is over in half a minute at most."
 )
 

@@ -49,10 +49,15 @@ func (k *Keeper) frozen() map[string]ipam.Frozen {
 	}
 	t := k.Trouble()
 	k.claimed.keep(t)
-	if t.None() {
+	if t.None() && !t.Mute {
 		return nil
 	}
 	out := map[string]ipam.Frozen{}
+	if t.Mute {
+		for _, pool := range k.ledger.Restoring() {
+			out[pool] = ipam.Frozen{Reason: clusterv1.ReasonPending, Message: proof.MuteWait}
+		}
+	}
 	for pool := range k.concerned(t.Unseen) {
 		out[pool] = ipam.Frozen{Reason: clusterv1.ReasonPending, Message: proof.UnseenWait}
 	}

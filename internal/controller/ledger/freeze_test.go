@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -37,6 +38,41 @@ func TestWaitersAreNotToldWhichProxiesAreFrozen(t *testing.T) {
 	}
 	if frozen(); woken != 1 || len(k.HeldBy(needsOf(1).Ref)) != 1 {
 		t.Errorf("woken %d times when all have thawed", woken)
+	}
+}
+
+// In an empty hub a wish may be for what is served for somebody else: no proxy has said so yet.
+func TestAPoolThatIsRestoredGrantsNoWishBeforeAProxyHasSpoken(t *testing.T) {
+	woken := 0
+	k := newKeeper(t, newStore(1, 0), func(ipam.Ref) { woken++ }, "192.0.2.0/31")
+	pool := func(restoring bool) {
+		first := netip.MustParseAddr("192.0.2.0")
+		k.SetPools([]ipam.Pool{{Name: "public", Ranges: []ipam.Range{{First: first, Last: first.Next()}}, PerTenant: ipam.Unbounded, Requestable: true, Restoring: restoring}})
+	}
+	trouble := proof.Trouble{Mute: true}
+	k.Trouble, k.PoolsOf = func() *proof.Trouble { return &trouble }, func(string) []string { return []string{"public"} }
+	wish := func(i int, address string) ipam.Needs {
+		n := needsOf(i)
+		n.Wanted = []netip.Addr{netip.MustParseAddr(address)}
+		return n
+	}
+	if g, err := k.Grant(t.Context(), wish(1, "192.0.2.0")); err != nil || len(g.Addresses()) != 1 {
+		t.Fatalf("nothing is restored: %+v, %v", g, err)
+	}
+	pool(true)
+	if g, err := k.Grant(t.Context(), wish(1, "192.0.2.0")); err != nil || len(g.Addresses()) != 1 {
+		t.Errorf("what the ledger has stays: %+v, %v", g, err)
+	}
+	if g, err := k.Grant(t.Context(), wish(2, "192.0.2.1")); err != nil || len(g.Addresses()) != 0 || g.Reason != clusterv1.ReasonPending || g.Message != proof.MuteWait {
+		t.Fatalf("no proxy has spoken: %+v, %v", g, err)
+	}
+	woken = 0
+	trouble = proof.Trouble{}
+	if k.RetryUnsettled(); woken != 1 {
+		t.Errorf("woken %d times when one has", woken)
+	}
+	if g, err := k.Grant(t.Context(), wish(2, "192.0.2.1")); err != nil || len(g.Addresses()) != 1 {
+		t.Errorf("one has spoken: %+v, %v", g, err)
 	}
 }
 
