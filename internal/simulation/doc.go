@@ -61,7 +61,7 @@
 //     that it is open (host.unfiled). Its file would have to be synced before each addition.
 //   - A manager that starts while nobody leads, and waits for the Lease while its hub is restored, leads with the caches of before: the
 //     Lease that it has read is the copy's too (manager.canNotTell; that also leaves out managers whose caches are older than what they
-//     read of the Lease, which lead.Guard.Meet prevents).
+//     read of the Lease, which lead.Guard.Meet prevents in an older copy as it does where another hub answers, which is played).
 //   - A process that has yet to register takes for one hub what it lists of two, where the hub is restored twice meanwhile: it says that it is
 //     through what only the first had, until its watches list anew (change.mixed). One that no watch connects yet notices nothing at
 //     all: it may renew its Lease before it looks.

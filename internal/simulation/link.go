@@ -24,6 +24,9 @@ type doubter interface {
 	lost(k kind)
 }
 
+// meeter is a sink that looks who the hub is before it takes anything of it. False: it doesn't know yet.
+type meeter interface{ meets() bool }
+
 // link is one process's way to the API server.
 type link struct {
 	w    *World
@@ -84,6 +87,9 @@ func (l *link) synced() bool {
 // pump moves one watch: it connects, lists, or delivers up to n events or a bookmark. False: nothing was to be done.
 func (l *link) pump(k kind, n int) bool {
 	if l.cut || time.Now().Before(l.late[k]) {
+		return false
+	}
+	if m, ok := l.into.(meeter); ok && !m.meets() {
 		return false
 	}
 	s := l.w.server

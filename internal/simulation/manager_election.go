@@ -31,6 +31,8 @@ type candidate struct {
 	// guard is the product's: the lock that is elected by, and what each write asks. lock is the one below.
 	guard *lead.Guard
 	lock  resourcelock.Interface
+	// met: it has looked who the hub is. Before, its caches take nothing.
+	met bool
 	// ends is why its run is to end; nil: it goes on.
 	ends error
 	// leads: it believes that it does.
@@ -93,6 +95,17 @@ func leaseOf(o any, err error) (*coordinationv1.Lease, error) {
 }
 
 func (m *manager) stands() bool { return time.Now().Before(m.paused) }
+
+// meets looks who the hub is, at a moment: what happens to the hub before the caches are filled happens after that.
+func (m *manager) meets() bool {
+	if !m.met {
+		calm := m.w.calm
+		m.w.calm = true
+		m.met = m.guard.Meet(context.Background()) == nil
+		m.w.calm = calm
+	}
+	return m.met
+}
 
 // mayWrite says why nothing may be written now.
 func (m *manager) mayWrite(ctx context.Context) error {
