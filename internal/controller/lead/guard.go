@@ -89,7 +89,7 @@ func (g *Guard) change(how string, args ...any) error {
 }
 
 // Meet looks who the hub is, before anything is read of it that is kept: what is found to have changed later has changed since.
-// A Lease that nobody made yet is none that could be lost.
+// A kube-system or a Lease that nobody made yet is none that could be lost.
 func (g *Guard) Meet(ctx context.Context) error {
 	if err := g.confirm(ctx, 0); err != nil && !apierrors.IsNotFound(err) {
 		return err
@@ -136,7 +136,8 @@ func (g *Guard) confirm(ctx context.Context, opened int) error {
 		return g.change("its kube-system was %s and is %s", g.uid, uid)
 	}
 	if g.Lock != nil {
-		if _, _, err := g.read(ctx, g.Read); err != nil {
+		// Not found: nobody has led yet. Where a Lease was seen before, read says that the hub has changed.
+		if _, _, err := g.read(ctx, g.Read); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading the leader's Lease: %w", err)
 		}
 	}

@@ -218,6 +218,15 @@ func TestAManagerThatNeverLedKnowsAHubThatWasRestoredSince(t *testing.T) {
 	if err := s.Meet(t.Context()); err != nil {
 		t.Errorf("a hub that no manager led yet: %v", err)
 	}
+	s.hub = "another"
+	if err := s.renew("me", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.Opened()
+	if err := s.Check(t.Context()); !errors.Is(err, ErrHubChanged) {
+		t.Errorf("another hub answers: %v", err)
+	}
+	s = newScene()
 	s.lease.fails = errors.New("away")
 	if err := s.Meet(t.Context()); err == nil {
 		t.Error("nothing was read, and it was content")
