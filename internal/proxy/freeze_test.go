@@ -2,135 +2,13 @@ package proxy
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// A hub that is not the one that it was.
-
-// tenant is one with a namespace of its name, in an epoch of the hub, and of its agent.
-func tenant(name string, hub, agent int64) *v1alpha1.Tenant {
-	return &v1alpha1.Tenant{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "t", Generation: 1},
-		Spec:       v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8"}},
-		Status:     v1alpha1.TenantStatus{HubEpoch: hub, AgentEpoch: agent},
-	}
-}
-
-// fleetOf are two tenants' objects, and a namespace of no Tenant.
-type fleetOf struct {
-	web, api, own          *clusterv1.LoadBalancer
-	webAt, apiAt, ownAt    *v1alpha1.Address
-	webNodes, class_, shop Object
-}
-
-func newFleet() fleetOf {
-	f := fleetOf{webNodes: targetGroup("shop", v1alpha1.Target{Name: "n1", UID: "n1", Addresses: []string{"10.0.0.1"}}), class_: class(), shop: tenant("shop", 0, 0)}
-	f.web, f.webAt = loadBalancer("shop", "web", "192.0.2.1")
-	f.api, f.apiAt = loadBalancer("lab", "api", "192.0.2.2")
-	f.own, f.ownAt = loadBalancer("ops", "own", "192.0.2.3")
-	return f
-}
-
-func (f fleetOf) all() []Object {
-	return []Object{f.web, f.webAt, f.webNodes, f.api, f.apiAt, f.own, f.ownAt, f.class_, f.shop, tenant("lab", 0, 0)}
-}
-
-// ours are the sockets of a fleet.
-var ours = []string{"192.0.2.1:80/TCP", "192.0.2.2:80/TCP", "192.0.2.3:80/TCP"}
-
-// lost has all watches break, as when an API server ends.
-func (w *world) lost() {
-	for r := range resources + 1 {
-		w.proxy.inbox.Lost(r)
-	}
-}
-
-// opened opens the own Proxy's watch; the others' lists open theirs.
-func (w *world) opened() {
-	w.proxy.inbox.Opened(OwnProxy)
-	w.hub.mu.Lock()
-	px := w.hub.proxies["edge-1"].DeepCopy()
-	w.hub.mu.Unlock()
-	if px == nil {
-		w.proxy.own.Set(nil, "")
-		return
-	}
-	w.proxy.own.Set(px, px.ResourceVersion)
-}
-
-// condition is the Proxy's HubChanged.
-func (w *world) condition() metav1.Condition {
-	st := w.status()
-	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionHubChanged); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
-}
-
-// isFrozen fails the test unless the proxy says so, for a reason, and proves nothing.
-func (w *world) isFrozen(reason string) {
-	w.t.Helper()
-	st, c := w.status(), w.condition()
-	if c.Status != metav1.ConditionTrue || c.Reason != reason || st.Through != (v1alpha1.Through{}) || st.Boot != w.proxy.Boot() {
-		w.t.Fatalf("wanted %s and nothing in through; status %+v", reason, st)
-	}
-}
-
-func (w *world) isThawed(epoch int64) {
-	w.t.Helper()
-	st, c := w.status(), w.condition()
-	if c.Status != metav1.ConditionFalse || st.Through == (v1alpha1.Through{}) || st.Epoch != epoch || st.ThawedEpoch != epoch || len(st.Held) > 0 {
-		w.t.Fatalf("wanted HubChanged=False, through and epoch %d; status %+v", epoch, st)
-	}
-}
-
-// against are the addresses that a namespace's report names as served against the ledger.
-func (w *world) against(namespace string) (out []string) {
-	r := w.report(namespace)
-	if r == nil {
-		return nil
-	}
-	for _, s := range r.Serves {
-		out = append(out, s.Address+" "+s.LoadBalancer+" "+strings.Join(s.Ports, ","))
-	}
-	return out
-}
-
-func (w *world) wantAgainst(namespace string, want ...string) {
-	w.t.Helper()
-	if got := w.against(namespace); !slices.Equal(got, want) {
-		w.t.Fatalf("%s serves %v against the ledger, wanted %v", namespace, got, want)
-	}
-}
-
-// restored is a world whose hub has gone back to before the fleet was there, all of which its proxy served.
-func restored(t *testing.T, dir string, f fleetOf) *world {
-	w := newWorld(t, dir)
-	w.opened()
-	w.list(f.class_, tenant("shop", 0, 0))
-	settle(time.Second)
-	old := w.hub.copy()
-	w.set(tenant("lab", 0, 0))
-	for _, o := range f.all() {
-		w.set(o)
-	}
-	settle(time.Second)
-	w.serves(ours...)
-	w.lost()
-	w.hub.restore(old)
-	w.version = 50
-	w.opened()
-	settle(time.Second)
-	return w
-}
 
 func TestARestoredHubFreezesWhatIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -419,14 +297,6 @@ func TestAFencedProxyThaws(t *testing.T) {
 	})
 }
 
-func (w *world) fence(f *v1alpha1.Fence) {
-	w.hub.mu.Lock()
-	defer w.hub.mu.Unlock()
-	px := w.hub.proxies["edge-1"].DeepCopy()
-	px.Spec.Fenced = f
-	w.hub.put(px)
-}
-
 // The next process knows no more of the hub than what the file says.
 func TestAProcessThatStartsBeforeAChangedHubIsFrozen(t *testing.T) {
 	for name, again := range map[string]bool{"changed while nobody ran": false, "frozen before": true} {
@@ -565,94 +435,6 @@ func TestAnEpochThatWasHeardWhileFrozenIsNotTakenForTheNext(t *testing.T) {
 	}
 }
 
-// What is served against the ledger in a namespace that the hub has no more can't be reported there: the Proxy says so, and
-// reports it elsewhere, so that it holds up nobody.
-func TestNamespacesThatTheHubLacksAreNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		w := restored(t, "", f)
-		defer w.stop()
-		missing := func(yes bool) {
-			w.hub.mu.Lock()
-			defer w.hub.mu.Unlock()
-			w.hub.ending = map[string]bool{"lab": yes}
-		}
-		missing(true)
-		w.list(f.class_, f.shop)
-		settle(time.Minute)
-		w.isFrozen(v1alpha1.ReasonHubRestored)
-		w.wantAgainst("lab")
-		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
-		says := w.condition().Message
-		if st := w.status(); !slices.Equal(st.Held, []string{"lab"}) || !strings.Contains(says, "(lab, ops, shop)") || !strings.Contains(says, "hasn't, or deletes (lab)") {
-			t.Errorf("held %v; says %q", st.Held, says)
-		}
-		elsewhere := func() []v1alpha1.MissingServedAddress {
-			if r := w.report(v1alpha1.SystemNamespace); r != nil {
-				return r.ServesMissing
-			}
-			return nil
-		}
-		if got := elsewhere(); len(got) != 1 || got[0].Namespace != "lab" || got[0].Address != "192.0.2.2" || got[0].LoadBalancer != "api" || !slices.Equal(got[0].Ports, []string{"TCP/80"}) {
-			t.Errorf("elsewhere it reports %+v", got)
-		}
-		for _, o := range []Object{f.webAt, f.ownAt, f.apiAt} {
-			w.set(o)
-		}
-		settle(time.Second)
-		if st := w.status(); !slices.Equal(st.Held, []string{"lab", "shop"}) || st.Through == (v1alpha1.Through{}) || len(elsewhere()) > 0 {
-			t.Errorf("the ledger is whole: status %+v; elsewhere it reports %+v", st, elsewhere())
-		}
-		w.serves(ours...)
-		w.delete(f.apiAt) // A person does that, say.
-		settle(time.Minute)
-		w.serves(ours[0], ours[2])
-	})
-}
-
-// A write that fails has all reports read anew. What was said of a namespace that takes none stays said meanwhile, and it is left alone.
-func TestAFailedWriteTakesBackNothingOfANamespaceThatTheHubLacks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		w := restored(t, "", f)
-		defer w.stop()
-		w.foreign(func(h *fakeHub) { h.ending["lab"], h.trouble["ops"] = true, "unavailable" })
-		w.list(f.class_, f.shop)
-		settle(10 * time.Second) // Writes of ops fail meanwhile, as if the hub were away.
-		w.foreign(func(h *fakeHub) {
-			if h.troubled < 2 || h.ended != 1 {
-				t.Errorf("%d writes in ops failed, and %d in lab, which is to be left alone", h.troubled, h.ended)
-			}
-		})
-		done := w.hub.journal.take()
-		if r := w.report(v1alpha1.SystemNamespace); r == nil || len(r.ServesMissing) != 1 || slices.Contains(done, "delete "+v1alpha1.SystemNamespace) {
-			t.Errorf("in fairlead-system stands %+v, after %v", r, done)
-		}
-	})
-}
-
-func TestANamespaceThatComesBackIsToldThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		w := restored(t, "", f)
-		defer w.stop()
-		missing := func(yes bool) {
-			w.hub.mu.Lock()
-			defer w.hub.mu.Unlock()
-			w.hub.ending = map[string]bool{"lab": yes}
-		}
-		missing(true)
-		w.list(f.class_, f.shop)
-		settle(time.Minute)
-		missing(false)
-		settle(time.Minute)
-		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
-		if st, says := w.status(), w.condition().Message; len(st.Held) > 0 || strings.Contains(says, "hasn't") || w.report(v1alpha1.SystemNamespace) != nil && len(w.report(v1alpha1.SystemNamespace).ServesMissing) > 0 {
-			t.Errorf("held %v; says %q", st.Held, says)
-		}
-	})
-}
-
 // A proxy that was stopped, and whose Proxy was deleted, may come back after its addresses were given to others. One that ran
 // all the time knows better.
 func TestWhoComesBackWithoutItsProxyLeavesToOthersWhatIsTheirs(t *testing.T) {
@@ -745,17 +527,6 @@ func TestHubChangedIsSaidBeforeTheLeaseIsRenewed(t *testing.T) {
 		if !renewed() || w.condition().Status != metav1.ConditionTrue {
 			t.Errorf("renewed: %v; condition %+v", renewed(), w.condition())
 		}
-	})
-}
-
-// frozen waits until a process says that the hub has changed.
-func (s *site) frozen(p *process) {
-	s.t.Helper()
-	s.until("the process to say that the hub has changed", func() bool {
-		s.hub.mu.Lock()
-		defer s.hub.mu.Unlock()
-		px := s.hub.proxies["edge-1"]
-		return px != nil && px.Status.Boot == p.boot && meta.IsStatusConditionTrue(px.Status.Conditions, v1alpha1.ConditionHubChanged)
 	})
 }
 
@@ -858,73 +629,4 @@ func TestAReadIsEarlierThanTheWatch(t *testing.T) {
 	if !in.Sure() || in.Frozen() != nil {
 		t.Errorf("sure %v, frozen %v after it", in.Sure(), in.Frozen())
 	}
-}
-
-// A Tenant whose part is in the ledger follows its agent, though another's part can't be entered: no pool has its address, say.
-func TestATenantThawsThoughAnotherCannot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		w := restored(t, "", f)
-		defer w.stop()
-		w.list(f.web, f.webNodes, f.class_, f.shop)
-		w.set(tenant("lab", 1, 1))
-		w.set(tenant("shop", 1, 1))
-		moved := f.webNodes.DeepCopyObject().(*v1alpha1.TargetGroup)
-		moved.Generation, moved.Spec.Targets[0].Addresses = 2, []string{"10.0.0.2"}
-		w.set(moved)
-		settle(time.Second)
-		w.members("10.0.0.1")
-		w.set(f.webAt)
-		settle(time.Second)
-		w.members("10.0.0.2")
-		w.serves(ours...)
-		w.isFrozen(v1alpha1.ReasonHubRestored)
-		w.wantAgainst("lab", "192.0.2.2 api TCP/80")
-		w.wantAgainst("ops", "192.0.2.3 own TCP/80")
-		moved = moved.DeepCopy()
-		moved.Generation, moved.Spec.Targets[0].Addresses = 3, []string{"10.0.0.3"}
-		w.set(moved)
-		settle(time.Second)
-		w.members("10.0.0.3")
-
-		// What is entered may be taken out again by another's word. Then it is told again, and served on.
-		w.set(phased(f.webAt, v1alpha1.AddressReleasing))
-		w.delete(f.web)
-		settle(time.Second)
-		w.wantAgainst("shop", "192.0.2.1 web TCP/80")
-		w.serves(ours...)
-		w.set(f.webAt)
-		w.set(f.web)
-		// A namespace of which nothing is served waits for the ledger.
-		fresh, freshAt := loadBalancer("fresh", "web", "192.0.2.4")
-		w.set(fresh)
-		w.set(freshAt)
-		w.set(f.ownAt)
-		w.set(f.own)
-		settle(time.Second)
-		w.wantAgainst("shop")
-		w.wantAgainst("ops")
-		w.serves(ours...)
-		w.set(f.apiAt)
-		w.set(f.api)
-		settle(time.Second)
-		w.isThawed(1)
-		w.serves(append(ours[:3:3], "192.0.2.4:80/TCP")...)
-	})
-}
-
-// One that is new adopts an epoch as others do, and has not seen the hub change.
-func TestOneThatIsNewSaysThatItSawNoChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "")
-		defer w.stop()
-		w.opened()
-		w.list(class(), tenant("shop", 3, 3))
-		settle(time.Second)
-		w.set(tenant("shop", 4, 4))
-		settle(time.Second)
-		if st := w.status(); st.Epoch != 4 || st.ThawedEpoch != 0 {
-			t.Errorf("epoch %d, and %d in which it thawed", st.Epoch, st.ThawedEpoch)
-		}
-	})
 }
