@@ -32,6 +32,8 @@ type pod struct {
 	who  Answer
 	// ports that it listens on; empty: all.
 	ports map[podPort]bool
+	// preStop is how long its containers sleep before they are told to end.
+	preStop time.Duration
 
 	conns  *handoff
 	server *http.Server
@@ -64,6 +66,9 @@ func startPod(cluster string, obj *v1.Pod, ips []netip.Addr, node *podNode) *pod
 	for _, c := range obj.Spec.Containers {
 		for _, port := range c.Ports {
 			p.ports[podPort{cmp.Or(port.Protocol, v1.ProtocolTCP), int(port.ContainerPort)}] = true
+		}
+		if l := c.Lifecycle; l != nil && l.PreStop != nil && l.PreStop.Sleep != nil {
+			p.preStop = max(p.preStop, time.Duration(l.PreStop.Sleep.Seconds)*time.Second)
 		}
 	}
 	p.server = &http.Server{
@@ -105,9 +110,9 @@ func (p *pod) answer(client netip.AddrPort, port int, datagram []byte) []byte {
 	return b
 }
 
-// terminate begins, once, what SIGTERM begins in a well-behaved container: it
-// listens for a while, then lets open requests and held connections end until the
-// grace period is over, then cuts. It returns at once; done is called at the end.
+// terminate begins, once, what the end of a Pod begins: after the preStop hook's sleep, what SIGTERM
+// begins in a well-behaved container: it listens for a while, then lets open requests and held connections
+// end until the grace period is over, then cuts. It returns at once; done is called at the end.
 func (p *pod) terminate(grace time.Duration, done func()) {
 	p.once.Do(func() {
 		go func() {
@@ -116,7 +121,7 @@ func (p *pod) terminate(grace time.Duration, done func()) {
 			defer p.kill()
 			ctx, cancel := context.WithTimeout(context.Background(), grace)
 			defer cancel()
-			listen := time.NewTimer(settle)
+			listen := time.NewTimer(p.preStop + settle)
 			defer listen.Stop()
 			select {
 			case <-listen.C:

@@ -135,3 +135,18 @@ func TestPodWithoutConnectionsEndsAfterItSettled(t *testing.T) {
 		}
 	})
 }
+
+func TestPodListensWhileItsPreStopHookSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		obj := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Lifecycle: &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 6}}}}}}}
+		p := startPod("c", obj, []netip.Addr{netip.MustParseAddr("10.244.1.2")}, &podNode{name: "node-1"})
+		t.Cleanup(p.kill)
+		began := time.Now()
+		done := make(chan struct{})
+		p.terminate(30*time.Second, func() { close(done) })
+		<-done
+		if d := time.Since(began); d < 6*time.Second+settle || d > 7*time.Second+settle {
+			t.Errorf("after %s", d)
+		}
+	})
+}
