@@ -20,6 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// notFencedYet is what keeps a fence where it is.
+const notFencedYet = "has not said yet that it is fenced"
+
 // testProxyIdentities: an identity of a proxy writes under that proxy's name only, whichever form it has.
 func testProxyIdentities(t *testing.T, h *hub) {
 	if err := rbac.InstallHub(t.Context(), h.config); err != nil {
@@ -91,7 +94,7 @@ func testProxyIdentities(t *testing.T, h *hub) {
 				t.Fatal(err)
 			}
 			px.Spec.Fenced = nil
-			if err := h.typed.Update(ctx, px.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "has not said yet that it is fenced") {
+			if err := h.typed.Update(ctx, px.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), notFencedYet) {
 				t.Errorf("taking off a fence that the proxy has not read: %v", err)
 			}
 			meta.SetStatusCondition(&px.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Fenced"})

@@ -179,17 +179,22 @@ func checkRefused(t *testing.T, err error, says ...string) {
 	}
 }
 
-// Names that would break a label or a namespace are refused.
-func testNames(t *testing.T, h *hub) {
-	namespace := h.namespace(t)
-	for manifest, says := range map[string]string{
+// namesRefused are manifests whose names are refused, and in which words.
+func namesRefused() map[string]string {
+	return map[string]string{
 		"apiVersion: cluster.x-k8s.io/v1beta1\nkind: LoadBalancer\nmetadata: {name: " + long + "}\nspec: {}":     "metadata.name must have 63 characters at most, for it is also a label value: choose a shorter one",
 		"apiVersion: cluster.x-k8s.io/v1alpha4\nkind: LoadBalancer\nmetadata: {name: " + long + "}\nspec: {}":    "metadata.name must have 63 characters at most",
 		"apiVersion: fairlead.dev/v1alpha1\nkind: Proxy\nmetadata: {name: " + long + "}\nspec: {pool: p}":        "metadata.name must have 63 characters at most",
 		"apiVersion: fairlead.dev/v1alpha1\nkind: Tenant\nmetadata: {name: " + long + "}\nspec: {namespace: ns}": "metadata.name must have 63 characters at most",
 		"apiVersion: fairlead.dev/v1alpha1\nkind: Tenant\nmetadata: {name: prod.eu}\nspec: {}":                   "metadata.name must have no dots, for it becomes a namespace: choose another, or set spec.namespace",
 		"apiVersion: fairlead.dev/v1alpha1\nkind: Tenant\nmetadata: {name: prod.eu}":                             "metadata.name must have no dots",
-	} {
+	}
+}
+
+// Names that would break a label or a namespace are refused.
+func testNames(t *testing.T, h *hub) {
+	namespace := h.namespace(t)
+	for manifest, says := range namesRefused() {
 		u := parse(t, manifest)
 		_, err := h.resource(t, u, namespace).Create(t.Context(), u, metav1.CreateOptions{})
 		checkRefused(t, err, says)

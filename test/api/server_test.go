@@ -42,6 +42,7 @@ func TestOnServer(t *testing.T) {
 		{"every field", testFullObjects},
 		{"refusals", testRefusals},
 		{"names", testNames},
+		{"every bound", testEveryBound},
 		{"absurd sizes", testAbsurdSizes},
 		{"costliest ports", testCostliestPorts},
 		{"immutability", testImmutability},

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What may not change once it is there, and what may.
-func testImmutability(t *testing.T, h *hub) {
-	for _, test := range []struct {
-		name, kind, before, after string
-		says                      string // empty: the change is taken
-	}{
+// change is one of an object that is there, and what its refusal says; empty: it is taken.
+type change struct{ name, kind, before, after, says string }
+
+// changes are of what may not change once it is there, and of what may.
+func changes() []change {
+	return []change{
 		{"class filled in", "cluster.x-k8s.io/v1beta1 LoadBalancer", `{}`, `{className: a}`, ""},
 		{"class changed", "cluster.x-k8s.io/v1beta1 LoadBalancer", `{className: a}`, `{className: b}`, "className is immutable once set: delete the LoadBalancer and create it with the other class"},
 		{"class emptied", "cluster.x-k8s.io/v1beta1 LoadBalancer", `{className: a}`, `{className: ""}`, "className is immutable once set"},
@@ -42,7 +42,12 @@ func testImmutability(t *testing.T, h *hub) {
 		{"zone changed", "fairlead.dev/v1alpha1 Proxy", `{pool: edge, zone: a}`, `{pool: edge, zone: b}`, ""},
 		{"address changed", "fairlead.dev/v1alpha1 Address", `{address: 192.0.2.1, pool: p, phase: Granted}`, `{address: 192.0.2.2, pool: p, phase: Granted}`, "address is immutable"},
 		{"phase changed", "fairlead.dev/v1alpha1 Address", `{address: 192.0.2.1, pool: p, phase: Granted}`, `{address: 192.0.2.1, pool: p, phase: Releasing}`, ""},
-	} {
+	}
+}
+
+// What may not change once it is there, and what may.
+func testImmutability(t *testing.T, h *hub) {
+	for _, test := range changes() {
 		t.Run(test.name, func(t *testing.T) {
 			version, kind, _ := strings.Cut(test.kind, " ")
 			manifest := func(spec string) *unstructured.Unstructured {
