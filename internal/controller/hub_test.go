@@ -84,6 +84,7 @@ func TestScenarios(t *testing.T) {
 		"classless":  classless,
 		"missing":    missing,
 		"restarted":  restarted,
+		"asked":      asked,
 		"elected":    elected,
 		"suspended":  suspended,
 		"retold":     retold,

@@ -51,6 +51,22 @@ func restarted(h *hub) {
 	}
 }
 
+// asked: a manager that comes back asks proxies to renew their Leases, and waits for no renewal that comes by itself.
+func asked(h *hub) {
+	stop := h.manager(app.LeaderElection{})
+	h.stage("192.0.2.208/30")
+	p := h.proxy("1")
+	p.catchUp()
+	stop()
+	meanwhile := h.loadBalancer("meanwhile", 80)
+	p.catchUp()
+	p.answer()
+	h.manager(app.LeaderElection{})
+	h.waitFor(meanwhile, "AddressGranted=True")
+	p.catchUp()
+	h.waitFor(meanwhile, "Programmed=True")
+}
+
 // elected: of two managers one works; the other takes over.
 func elected(h *hub) {
 	election := app.LeaderElection{Enabled: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 500 * time.Millisecond}

@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/address"
 	"fairlead.dev/fairlead/internal/controller/adoption"
+	"fairlead.dev/fairlead/internal/controller/ask"
 	"fairlead.dev/fairlead/internal/controller/epoch"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -118,6 +119,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	w.adoption = adoption.New(adoption.Options{
 		Logger: o.Logger.With("controller", "adoption"), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
 	})
+	w.asks = ask.New(ask.Options{Logger: o.Logger.With("controller", "ask"), Client: w.client, Fleet: w.fleet})
 	w.machines = machine.New(machine.Options{
 		Logger: o.Logger.With("controller", "machine"), Client: w.client, Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Fleet: w.fleet,
 		PoolsServedBy: w.keeper.PoolsServedBy, Events: eventsOf[*v1alpha1.Proxy]{recorder, "Fence"},
@@ -162,6 +164,7 @@ type wiring struct {
 	addresses     *address.Reconciler
 	loadBalancers *loadbalancer.Reconciler
 	adoption      *adoption.Reconciler
+	asks          *ask.Reconciler
 	machines      *machine.Reconciler
 	epochs        *epoch.Reconciler
 	pools         *pool.Reconciler

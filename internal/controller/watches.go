@@ -173,6 +173,13 @@ func (w *wiring) addLoadBalancers() error {
 	if err := w.watches(adopted, watch{&v1alpha1.Address{}, look, content}, watch{&v1alpha1.AddressPool{}, look, content}); err != nil {
 		return err
 	}
+	asks, err := w.new("ask", w.asks, atOnce)
+	if err != nil {
+		return err
+	}
+	if err := asks.Watch(barrier{w.asks.Queue, w.complete, func(context.Context) error { w.asks.Begin(); return nil }}); err != nil {
+		return err
+	}
 	machines, err := w.new("machine", w.machines, 1)
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ const (
 	// leaseEvery is the time between two renewals, leaseFor what the Lease says that it is good for.
 	leaseEvery = 10 * time.Second
 	leaseFor   = 30 * time.Second
+	// askedEvery is the least time between two renewals, however often managers ask for one.
+	askedEvery = time.Second
 	// countEvery renewals the proxies are counted.
 	countEvery = 6
 )
@@ -28,14 +30,16 @@ const (
 // errUnsure: the hub may be another one, so nothing may be said to it yet.
 var errUnsure = errors.New("it is not sure that the hub is the one that it was")
 
-// lease renews the Lease beside the Proxy from its registration on. It repeats
-// how far the proxy is through, so that rest costs no other write.
+// lease renews the Lease beside the Proxy from its registration on, at once when
+// a manager asks. It repeats how far the proxy is through, so that rest costs no other write.
 type lease struct {
 	o      Options
 	boot   string
 	log    *slog.Logger
 	r      *reporter
 	object *coordinationv1.Lease
+	// answered is the last question that a renewal followed.
+	answered string
 }
 
 func newLease(o Options, boot string, r *reporter) *lease {
@@ -50,8 +54,9 @@ func (l *lease) run(ctx context.Context) {
 	}
 	failures := 0
 	for n := 0; ctx.Err() == nil; n++ {
-		pause := leaseEvery
-		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+		pause, asked := leaseEvery, l.r.own.asked()
+		err := l.renew(ctx)
+		if err != nil && ctx.Err() == nil {
 			failures++
 			if failures == 1 && !errors.Is(err, errUnsure) {
 				l.log.Warn("lease can't be renewed", "err", err)
@@ -61,16 +66,47 @@ func (l *lease) run(ctx context.Context) {
 			pause = pause/2 + rand.N(pause/2)
 		} else {
 			failures = 0
+			if asked != l.answered {
+				l.answered = asked
+				pause -= rand.N(leaseEvery / 2) // Many were asked at once, and need not go on in step.
+			}
 			l.o.Metrics.write("written", "lease")
 			if n%countEvery == 0 {
 				l.count(ctx)
 			}
 		}
+		l.rest(ctx, pause, errors.Is(err, errUnsure))
+	}
+}
+
+// rest returns when the Lease is to be renewed again: after a pause, when a manager asks, or when a hub that was in doubt is known.
+func (l *lease) rest(ctx context.Context, pause time.Duration, unsure bool) {
+	began := time.Now()
+	due := time.NewTimer(pause)
+	defer due.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+			return
+		case <-due.C:
+			return
+		case <-l.r.own.lease:
+		}
+		switch {
+		case unsure:
+			if l.may() {
+				return
+			}
+		case l.r.own.asked() != l.answered:
+			due.Reset(min(time.Until(began.Add(pause)), time.Until(began.Add(askedEvery))))
 		}
 	}
+}
+
+// may says that the hub is known, and knows this process.
+func (l *lease) may() bool {
+	era, _ := l.r.inbox.Era()
+	return l.r.inbox.Sure() && l.r.spoken.Load() == int64(era)
 }
 
 // count makes status writes rarer where many proxies write.
@@ -81,7 +117,7 @@ func (l *lease) count(ctx context.Context) {
 }
 
 func (l *lease) renew(ctx context.Context) error {
-	if era, _ := l.r.inbox.Era(); !l.r.inbox.Sure() || l.r.spoken.Load() != int64(era) {
+	if !l.may() {
 		return errUnsure
 	}
 	through, seq := "{}", int64(0)

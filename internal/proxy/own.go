@@ -22,15 +22,17 @@ type Own struct {
 	leaving    bool
 	loop       chan struct{}
 	reporter   chan struct{}
+	lease      chan struct{}
 }
 
 func newOwn(in *Inbox) *Own {
-	return &Own{inbox: in, loop: make(chan struct{}, 1), reporter: make(chan struct{}, 1)}
+	return &Own{inbox: in, loop: make(chan struct{}, 1), reporter: make(chan struct{}, 1), lease: make(chan struct{}, 1)}
 }
 
 func (o *Own) wake() {
 	wake(o.loop)
 	wake(o.reporter)
+	wake(o.lease)
 }
 
 func wake(c chan struct{}) {
@@ -135,6 +137,16 @@ func (o *Own) latest() (px *v1alpha1.Proxy, listed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.object, o.listed
+}
+
+// asked is what a manager asks that has not heard of this proxy; empty: nothing.
+func (o *Own) asked() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.object == nil {
+		return ""
+	}
+	return o.object.Annotations[v1alpha1.AnnotationAsked]
 }
 
 // ownStore is Own as its reflector sees it; the watch holds one name only.

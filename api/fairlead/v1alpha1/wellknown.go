@@ -51,6 +51,9 @@ const (
 	AnnotationSeq = "fairlead.dev/seq"
 	// AnnotationBoot on a proxy's Lease is the boot that renews it.
 	AnnotationBoot = "fairlead.dev/boot"
+	// AnnotationAsked on a Proxy is a manager's question, a word that is new each time: it has not heard of this proxy since it
+	// started, and the proxy is to renew its Lease at once.
+	AnnotationAsked = "fairlead.dev/asked"
 	// AnnotationLoadBalancer on a tenant's Service names its LoadBalancer in the hub. It comes and goes with the finalizer.
 	AnnotationLoadBalancer = "fairlead.dev/loadbalancer"
 	// AnnotationVersion on an agent's Lease is the agent's version.
