@@ -21,12 +21,19 @@ func (d *idleDataplane) Apply(context.Context, *lb.Program, lb.Changes) (datapla
 	return dataplane.Outcome{How: dataplane.Hot}, nil
 }
 
-// BenchmarkOneMore is one LoadBalancer more beside a thousand in its
-// namespace: its two events, built, compared, handed over, and what is to be
-// reported found out; without the data plane's work and the hub's.
+// BenchmarkOneMore is one LoadBalancer more beside those of fifty tenants, which are healthy: its two events, built, compared,
+// handed over, and what is to be reported found out; without the data plane's work and the hub's.
 func BenchmarkOneMore(b *testing.B) {
+	for _, size := range []int{1000, 10000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) { oneMore(b, size) })
+	}
+}
+
+func oneMore(b *testing.B, size int) {
+	const tenants = 50
+	checker := &fakeChecker{changed: make(chan struct{}, 1)}
 	o := Options{
-		Name: "edge-1", Pool: "edge", Dataplane: &idleDataplane{}, Checker: &fakeChecker{},
+		Name: "edge-1", Pool: "edge", Dataplane: &idleDataplane{}, Checker: checker,
 		NewBuilder: func() Builder { return build.New(build.Options{ProxyPool: "edge"}) },
 		Logger:     slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 	}
@@ -45,10 +52,14 @@ func BenchmarkOneMore(b *testing.B) {
 	for r := range resources {
 		in.Replace(r, nil, next())
 	}
-	set(class(), targetGroup("shop", node(1, ""), node(2, ""), node(3, "")))
-	for i := range 1000 {
-		lb, a := loadBalancer("shop", fmt.Sprintf("web-%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))
-		set(lb, a)
+	set(class())
+	for t := range tenants {
+		namespace := fmt.Sprintf("t%02d", t)
+		set(targetGroup(namespace, node(1, ""), node(2, ""), node(3, "")))
+		for i := range size / tenants {
+			lb, a := loadBalancer(namespace, fmt.Sprintf("web-%d", i), fmt.Sprintf("10.1%02d.%d.%d", t, i/250, i%250+1))
+			set(lb, a)
+		}
 	}
 	x := newExceptions(nil, nil)
 	turn := func() {
@@ -58,13 +69,16 @@ func BenchmarkOneMore(b *testing.B) {
 		}
 	}
 	turn()
-	if n := len(l.applied.Listeners); n != 1000 {
+	if n := len(l.applied.Listeners); n != size {
 		b.Fatalf("%d listeners", n)
 	}
+	checker.find(lb.Healthy)
+	l.healthDirty = true
+	turn()
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		lb, a := loadBalancer("shop", "more", "10.2.0.1")
+		lb, a := loadBalancer("t00", "more", "10.2.0.1")
 		if i++; i%2 == 0 {
 			in.Delete(LoadBalancers, keyOf(lb), next())
 			in.Delete(Addresses, keyOf(a), next())

@@ -97,23 +97,18 @@ func drains(ms []v1alpha1.ReportedMember) []v1alpha1.ReportedMember {
 type exceptions struct {
 	explain func(lb.Probe) string
 	// names; nil: none is looked up.
-	names     Names
-	tenants   map[lb.TenantID]*tenantHealth
-	unchecked map[lb.Probe]time.Time
-}
-
-type tenantHealth struct {
-	snapshot *lb.Snapshot
-	checks   *namespaceChecks
-	entries  []v1alpha1.ReportedMember
+	names   Names
+	tenants map[lb.TenantID]*tenantHealth
+	// verdicts are those of the call before.
+	verdicts lb.Health
 }
 
 func newExceptions(explain func(lb.Probe) string, names Names) *exceptions {
-	return &exceptions{explain: explain, names: names, tenants: map[lb.TenantID]*tenantHealth{}, unchecked: map[lb.Probe]time.Time{}}
+	return &exceptions{explain: explain, names: names, tenants: map[lb.TenantID]*tenantHealth{}}
 }
 
-// of is what s has to say at a time. healthChanged: verdicts may differ from
-// those of the call before. again is when members turn from new to unchecked; zero: not by itself.
+// of is what s has to say at a time. healthChanged: what is said of members that
+// fail may be another than in the call before. again is when members turn from new to unchecked; zero: not by itself.
 func (x *exceptions) of(s *served, now time.Time, healthChanged bool) (map[string]*content, time.Time) {
 	out := map[string]*content{}
 	in := func(ns string) *content {
@@ -303,147 +298,6 @@ func releasing(s *served, in func(string) *content) {
 			}
 		}
 	}
-}
-
-// health names members that fail their checks, or were not checked for a while.
-func (x *exceptions) health(s *served, now time.Time, changed bool, in func(string) *content) (again time.Time) {
-	seen := map[lb.Probe]time.Time{}
-	for id := range x.tenants {
-		if s.Program.Tenants[id] == nil {
-			delete(x.tenants, id)
-		}
-	}
-	waiting := len(x.unchecked) > 0
-	for id, t := range s.Program.Tenants {
-		h := x.tenants[id]
-		if h == nil || h.snapshot != t || h.checks != s.Checks[string(id)] || changed || waiting {
-			h = &tenantHealth{snapshot: t, checks: s.Checks[string(id)]}
-			h.entries = x.tenant(t, h.checks, s.Program.Health, now, seen)
-			x.tenants[id] = h
-		}
-		if len(h.entries) > 0 {
-			c := in(string(id))
-			c.Members = append(c.Members, h.entries...)
-		}
-	}
-	x.unchecked = seen
-	for _, since := range seen {
-		if due := since.Add(quiet); due.After(now) && (again.IsZero() || due.Before(again)) {
-			again = due
-		}
-	}
-	return again
-}
-
-type groupCheck struct {
-	group lb.GroupID
-	check lb.Check
-}
-
-func (x *exceptions) tenant(t *lb.Snapshot, own *namespaceChecks, verdicts lb.Health, now time.Time, seen map[lb.Probe]time.Time) []v1alpha1.ReportedMember {
-	var out []v1alpha1.ReportedMember
-	done := make(map[groupCheck]bool)
-	for _, p := range t.Pools {
-		gc := groupCheck{p.Group, p.Check}
-		g := t.Groups[p.Group]
-		if g == nil || done[gc] {
-			continue
-		}
-		done[gc] = true
-		for i := range g.Members {
-			m := &g.Members[i]
-			if m.Draining {
-				continue
-			}
-			v := verdicts.Of(p.Check, m.Address)
-			if v == lb.Healthy {
-				continue
-			}
-			probe := lb.Probe{Check: p.Check, Address: m.Address}
-			e := v1alpha1.ReportedMember{
-				TargetGroup: m.TargetGroup, GroupUID: m.GroupUID, Target: m.Name, TargetUID: m.UID,
-				Address: m.Address.String(), Check: p.Check.String(), State: v1alpha1.ReportedUnhealthy,
-			}
-			if v == lb.Unchecked {
-				since, ok := x.unchecked[probe]
-				if !ok {
-					since = now
-				}
-				seen[probe] = since
-				if now.Sub(since) < quiet {
-					continue
-				}
-				e.State = v1alpha1.ReportedUnchecked
-			} else if x.explain != nil {
-				e.Message = cut(x.explain(probe), 1024)
-			}
-			out = append(out, e)
-		}
-	}
-	out = append(out, x.absent(t)...)
-	slices.SortFunc(out, func(a, b v1alpha1.ReportedMember) int {
-		return cmp.Or(cmp.Compare(a.TargetUID, b.TargetUID), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Check, b.Check), cmp.Compare(a.GroupUID, b.GroupUID))
-	})
-	out = slices.Compact(out)
-	if len(out) > maxEntries/2 {
-		out = fold(out, own)
-	}
-	return out
-}
-
-// absent names targets that stand for no address. What was not looked up yet is no exception.
-func (x *exceptions) absent(t *lb.Snapshot) []v1alpha1.ReportedMember {
-	var out []v1alpha1.ReportedMember
-	for _, a := range t.Absent {
-		message := ""
-		switch {
-		case a.Used > 0:
-			continue // Its LoadBalancers say it.
-		case a.Outside > 0:
-			message = "none of its addresses lies in the Tenant's target ranges: the hub's operator adds their range to spec.targetCIDRs"
-		case x.names == nil:
-			message = "this proxy looks up no names"
-		default:
-			err := x.names.Err(a.Name)
-			if err == nil {
-				continue
-			}
-			message = err.Error()
-		}
-		out = append(out, v1alpha1.ReportedMember{
-			TargetGroup: a.TargetGroup, GroupUID: a.GroupUID, Target: a.Target, TargetUID: a.UID,
-			Address: a.Name, Check: "DNS", State: v1alpha1.ReportedUnhealthy, Message: cut(message, 1024),
-		})
-	}
-	return out
-}
-
-// fold makes one entry of all checks that a target fails, so that a dead node
-// behind a thousand ports is one line. Those of its TargetGroup are apart from
-// those of LoadBalancers that have their own: whether the target is well is told by them alone.
-func fold(ms []v1alpha1.ReportedMember, own *namespaceChecks) []v1alpha1.ReportedMember {
-	type target struct {
-		group, uid, address string
-		state               v1alpha1.ReportedState
-		own                 bool
-	}
-	var out []v1alpha1.ReportedMember
-	at := map[target]int{}
-	more := map[target]int{}
-	for _, m := range ms {
-		k := target{m.GroupUID, m.TargetUID, m.Address, m.State, own.ofTargetGroup(m.TargetGroup, m.Check)}
-		if _, ok := at[k]; ok {
-			more[k]++
-			continue
-		}
-		at[k] = len(out)
-		out = append(out, m)
-	}
-	for k, n := range more {
-		m := &out[at[k]]
-		m.Message = cut(strings.TrimPrefix(fmt.Sprintf("%s; and %d more checks", m.Message, n), "; "), 1024)
-	}
-	return out
 }
 
 // cut bounds a text by the API's limit, at a whole character.
