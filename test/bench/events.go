@@ -24,6 +24,8 @@ type what string
 const (
 	// seen: the Service is there.
 	seen what = "the Service"
+	// wanted: its LoadBalancer is in the hub.
+	wanted what = "its LoadBalancer"
 	// granted: the ledger grants it an address.
 	granted what = "a grant"
 	// published: its address is in its status.
@@ -103,7 +105,7 @@ func (e *events) follow(ctx context.Context, version string, open func(version s
 				e.address(event.Type, o, now)
 				version = o.ResourceVersion
 			case *clusterv1.LoadBalancer:
-				e.loadBalancer(event.Type, o)
+				e.loadBalancer(event.Type, o, now)
 				version = o.ResourceVersion
 			}
 		}
@@ -126,8 +128,7 @@ func (e *events) service(kind watch.EventType, s *v1.Service, now time.Time) {
 
 func (e *events) address(kind watch.EventType, a *v1alpha1.Address, now time.Time) {
 	for _, h := range a.Spec.Holders {
-		// A LoadBalancer is called as its Service, and a hash.
-		name := h.Name[:max(0, strings.LastIndexByte(h.Name, '-'))]
+		name := serviceOf(h.Name)
 		if kind == watch.Deleted || a.Spec.Phase != v1alpha1.AddressGranted {
 			e.forget(granted, name)
 			continue
@@ -138,7 +139,12 @@ func (e *events) address(kind watch.EventType, a *v1alpha1.Address, now time.Tim
 	}
 }
 
-func (e *events) loadBalancer(kind watch.EventType, l *clusterv1.LoadBalancer) {
+func (e *events) loadBalancer(kind watch.EventType, l *clusterv1.LoadBalancer, now time.Time) {
+	if kind == watch.Deleted {
+		e.forget(wanted, serviceOf(l.Name))
+	} else {
+		e.set(wanted, serviceOf(l.Name), now, netip.Addr{})
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if kind != watch.Deleted && meta.IsStatusConditionTrue(l.Status.Conditions, clusterv1.ConditionProgrammed) {
@@ -146,6 +152,11 @@ func (e *events) loadBalancer(kind watch.EventType, l *clusterv1.LoadBalancer) {
 	} else {
 		delete(e.programmed, client.ObjectKeyFromObject(l))
 	}
+}
+
+// serviceOf names the Service of a LoadBalancer, which is called as that, and a hash.
+func serviceOf(loadBalancer string) string {
+	return loadBalancer[:max(0, strings.LastIndexByte(loadBalancer, '-'))]
 }
 
 // countProgrammed counts the LoadBalancers that are programmed.

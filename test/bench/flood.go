@@ -24,13 +24,13 @@ const (
 
 // measureFlood has one tenant change what it wants as fast as it is answered, and another one create a Service.
 func (h *hollow) measureFlood(ctx context.Context) error {
-	alone, err := h.answers(ctx, "alone")
+	alone, _, err := h.answers(ctx, "alone")
 	if err != nil {
 		return err
 	}
 	stop := h.flood(ctx)
 	began, done := time.Now(), h.startProfiles("flood")
-	beside, err := h.answers(ctx, "beside")
+	beside, way, err := h.answers(ctx, "beside")
 	err = errors.Join(err, done())
 	taken := stop()
 	if err != nil {
@@ -40,33 +40,37 @@ func (h *hollow) measureFlood(ctx context.Context) error {
 		return fmt.Errorf("nothing of the flood was taken: nothing was measured")
 	}
 	h.add(fmt.Sprintf("one more beside a tenant that floods, at %d: answers, median of %d", h.options.loadBalancers, floodedSingles), "ms",
-		milliseconds(beside), floodBound*milliseconds(alone), fmt.Sprintf("twice that without: %.1f ms; the flood: %d clients, %.0f changes a second, and what follows from them", milliseconds(alone), many, float64(taken)/time.Since(began).Seconds()))
+		milliseconds(beside), floodBound*milliseconds(alone), fmt.Sprintf("twice that without: %.1f ms; %s; the flood: %d clients, %.0f changes a second, and what follows from them", milliseconds(alone), way, many, float64(taken)/time.Since(began).Seconds()))
 	return nil
 }
 
-// answers is how long one Service more takes to answer, the median.
-func (h *hollow) answers(ctx context.Context, prefix string) (time.Duration, error) {
-	var took []time.Duration
+// answers is how long one Service more takes to answer, the median, and where on the way it was when.
+func (h *hollow) answers(ctx context.Context, prefix string) (_ time.Duration, way string, _ error) {
+	var took, asked, given []time.Duration
 	for i := range floodedSingles {
 		name := fmt.Sprintf("%s-%02d", prefix, i)
 		began := time.Now()
 		if err := h.bench.tenant.API.Create(ctx, service(name, benchClass)); err != nil {
-			return 0, fmt.Errorf("creating %s: %w", name, err)
+			return 0, "", fmt.Errorf("creating %s: %w", name, err)
+		}
+		want, err := h.events.await(ctx, wanted, name)
+		if err != nil {
+			return 0, "", err
 		}
 		grant, err := h.events.await(ctx, granted, name)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		answered, err := h.answered(ctx, grant.address)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
-		took = append(took, answered.Sub(began))
+		took, asked, given = append(took, answered.Sub(began)), append(asked, want.at.Sub(began)), append(given, grant.at.Sub(began))
 		if err := h.deleteAll(ctx, []string{name}); err != nil {
-			return 0, err
+			return 0, "", err
 		}
 	}
-	return quantile(took, 0.5), nil
+	return quantile(took, 0.5), fmt.Sprintf("in the hub after %.0f, granted after %.0f", milliseconds(quantile(asked, 0.5)), milliseconds(quantile(given, 0.5))), nil
 }
 
 // flood writes until the function that it returns is called, which returns how many writes were taken.

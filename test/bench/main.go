@@ -58,7 +58,7 @@ func main() {
 	defer stop()
 	o := options{}
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
-	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes and the API servers, during burst, singles, fills, rest and flood; then leave restarts out of -parts")
+	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our processes and the API servers, during burst, singles, fills, one more of a scale, rest and flood; then leave restarts out of -parts")
 	flag.StringVar(&o.kube, "kube", "", "path of the kube binary (default: $FAIRLEAD_KUBE, else bin/kube)")
 	flag.StringVar(&o.parts, "parts", "", "what is measured (default "+parts+", of which single and node fill up first, and death needs root and nft; with -scale, which fills up in any case, "+scaleParts+")")
 	flag.IntVar(&o.burst, "burst", 300, "Services created in one burst")

@@ -44,31 +44,38 @@ func (b *bench) startProfiles(part string) func() error {
 	var errs []error
 	for name, t := range targets {
 		all.Go(func() {
-			err := profile(t.client, t.host, filepath.Join(b.options.profile, part+"-"+name+".pprof"))
+			err := keep(t.client, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", t.host, profileSeconds), filepath.Join(b.options.profile, part+"-"+name+".pprof"))
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
 		})
 	}
+	// What the hub's requests waited for, its metrics say.
+	hub := targets[b.Hub.Name()+"-apiserver"]
+	metrics := func(when string) error {
+		return keep(hub.client, hub.host+"/metrics", filepath.Join(b.options.profile, part+"-"+b.Hub.Name()+"-apiserver."+when+".metrics"))
+	}
+	before := metrics("before")
 	return func() error {
+		after := metrics("after")
 		all.Wait()
-		return errors.Join(errs...)
+		return errors.Join(append(errs, before, after)...)
 	}
 }
 
-func profile(client *http.Client, host, file string) error {
-	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", host, profileSeconds)
+// keep writes what a URL serves to a file.
+func keep(client *http.Client, url, file string) error {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("profiling: %w", err)
+		return fmt.Errorf("reading %s: %w", url, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("profiling: GET %s: %s", url, resp.Status)
+		return fmt.Errorf("reading %s: %s", url, resp.Status)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

@@ -161,6 +161,7 @@ func (b *bench) scaleSingles(ctx context.Context, size int) (cpu time.Duration, 
 	if err != nil {
 		return 0, 0, err
 	}
+	done := b.startProfiles(fmt.Sprintf("more-%d", size))
 	for i := range scaleSingles {
 		echo, err := b.echo(ctx, fmt.Sprintf("echo-%d-%d", size, i))
 		if err != nil {
@@ -176,6 +177,9 @@ func (b *bench) scaleSingles(ctx context.Context, size int) (cpu time.Duration, 
 		for k, n := range s.writes {
 			counted[k] += n
 		}
+	}
+	if err := done(); err != nil {
+		return 0, 0, err
 	}
 	echo := quantile(echoes, 0.5)
 	b.add(fmt.Sprintf("one more at %d: answers through each proxy, median of %d", size, scaleSingles), "ms", milliseconds(quantile(answers, 0.5)),
