@@ -18,7 +18,8 @@ func newAgentCommand(log *app.LogOptions) *cobra.Command {
 TargetGroups; addresses, conditions and events come back to the Services.
 
 A Service is served if its spec.loadBalancerClass is PREFIX/CLASS, where CLASS is a LoadBalancerClass of the hub, or if it
-has none, unless --default=false. The annotation fairlead.dev/class chooses a class too.
+has none, unless --default=false. The annotation fairlead.dev/class chooses a class too. A Service of type NodePort is served
+where its annotation fairlead.dev/expose-nodeport is "true", or PREFIX/CLASS.
 
 A Tenant is its first cluster's: an agent of another one writes nothing, is not ready, and says why in its log and by an
 event. A Service that is missing, though nobody was seen to delete it, keeps its address for a day.

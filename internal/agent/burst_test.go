@@ -48,7 +48,7 @@ func TestABurst(t *testing.T) {
 		waiting := services
 		for i := range list.Items {
 			s := &list.Items[i]
-			if len(s.Status.LoadBalancer.Ingress) > 0 && meta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionProgrammed) && service.Holds(s) {
+			if len(s.Status.LoadBalancer.Ingress) > 0 && meta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionProgrammed) && service.Holds(s, service.InStatus) {
 				waiting--
 			}
 		}

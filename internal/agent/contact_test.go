@@ -130,7 +130,7 @@ func TestARestoredHubGetsEverythingBack(t *testing.T) {
 		}
 		return nil
 	})
-	if !service.Holds(s) {
+	if !service.Holds(s, service.InStatus) {
 		t.Error("it lost its finalizer")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +27,8 @@ func Leave(ctx context.Context, tenant client.Client, f service.Filter, log *slo
 		s := &list.Items[i]
 		said := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed) != nil
 		_, ours := f.Class(s)
-		if !service.Marked(s) && !said && !(ours && service.Finalized(s)) {
+		own := slices.Contains(s.Finalizers, service.OwnFinalizer)
+		if !service.Marked(s) && !said && !own && !(ours && service.Finalized(s)) {
 			continue
 		}
 		if err := leave(ctx, tenant, s); err != nil {
@@ -41,7 +43,11 @@ func Leave(ctx context.Context, tenant client.Client, f service.Filter, log *slo
 
 // leave empties the status first: without its finalizer, a Service that is being deleted is gone.
 func leave(ctx context.Context, tenant client.Client, s *v1.Service) error {
-	status, err := rawPatch(emptyPatch(s, nil))
+	ingress := s.Status.LoadBalancer.Ingress
+	if service.Held(s) == service.Finalizer {
+		ingress = nil
+	}
+	status, err := rawPatch(emptyPatch(s, ingress))
 	if err != nil {
 		return err
 	}

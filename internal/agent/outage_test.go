@@ -45,7 +45,7 @@ func TestChangesMadeWhileTheHubIsAwayArrive(t *testing.T) {
 	w.patch("turns", `{"spec":{"type":"ClusterIP"}}`)
 	// The tenant's side goes on.
 	w.serviceThat("comes", "has its finalizer", func(s *v1.Service) error {
-		if !service.Holds(s) {
+		if !service.Holds(s, service.InStatus) {
 			return errors.New("not yet")
 		}
 		return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,12 +90,10 @@ func byUser(before, after *v1.Service) bool {
 	return !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(wishes(before), wishes(after))
 }
 
-// wishes are a Service's annotations without our mark.
+// wishes are a Service's annotations without those that we write.
 func wishes(s *v1.Service) map[string]string {
-	if !service.Marked(s) {
-		return s.Annotations
-	}
 	w := maps.Clone(s.Annotations)
 	delete(w, v1alpha1.AnnotationLoadBalancer)
+	delete(w, v1alpha1.AnnotationPublished)
 	return w
 }

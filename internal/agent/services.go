@@ -108,8 +108,8 @@ func (r *services) loadBalancer(ctx context.Context, name string, from client.Re
 
 // serve sees to finalizer and LoadBalancer, then to the status.
 func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
-	key := service.Key(s)
-	if len(s.Status.LoadBalancer.Ingress) == 0 {
+	key, at := service.Key(s), r.filter.Place(s)
+	if len(service.Shown(s, at)) == 0 {
 		r.waiting.holds(key)
 	}
 	if l != nil && l.DeletionTimestamp != nil {
@@ -130,8 +130,8 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	var wait time.Duration
 	var both sync.WaitGroup
 	// Until the Service holds, its deletion is seen all the same: that is what orphans are for.
-	if !service.Holds(s) && !r.way.Yields(key) {
-		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s)) })
+	if !service.Holds(s, at) && !r.way.Yields(key) {
+		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s, at)) })
 	}
 	wait, applied = r.write(ctx, s, l, want)
 	both.Wait()
@@ -263,10 +263,11 @@ func (r *services) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 // report writes the Service's status where it differs, and an event where the condition does. again
 // says when to look again at a Service that waits.
 func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, problems []service.Problem) (again time.Duration, err error) {
-	key := service.Key(s)
-	ingress := s.Status.LoadBalancer.Ingress
+	key, at := service.Key(s), r.filter.Place(s)
+	shown := service.Shown(s, at)
+	ingress := shown
 	if l != nil || len(problems) > 0 {
-		ingress = service.Ingress(s, problems, l)
+		ingress = service.Ingress(s, at, problems, l)
 	}
 	v := service.Judge(s, problems, l)
 	if v == (service.Verdict{}) && len(ingress) == 0 {
@@ -277,10 +278,10 @@ func (r *services) report(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 		}
 	}
 	condition, said := nextCondition(s, v)
-	if !said && equality.Semantic.DeepEqual(ingress, s.Status.LoadBalancer.Ingress) || r.way.Yields(key) {
+	if !said && equality.Semantic.DeepEqual(ingress, shown) || r.way.Yields(key) {
 		return again, nil
 	}
-	if err := r.patchStatus(ctx, s, statusPatch(s, ingress, condition)); err != nil {
+	if err := r.patchStatus(ctx, s, publishPatch(s, at, ingress, condition)); err != nil {
 		return again, err
 	}
 	if len(ingress) > 0 {
@@ -313,72 +314,6 @@ func nextCondition(s *v1.Service, v service.Verdict) (*metav1.Condition, bool) {
 		}
 	}
 	return &next, true
-}
-
-// release deletes the LoadBalancer and empties the Service's status; when the LoadBalancer is gone,
-// the finalizer goes.
-func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
-	if l != nil && !service.MadeFrom(l, s) {
-		l = nil
-	}
-	var emptied, deleted error
-	var both sync.WaitGroup
-	if s.DeletionTimestamp == nil {
-		both.Go(func() { emptied = r.empty(ctx, s) })
-	}
-	if l != nil {
-		deleted = r.delete(ctx, l)
-	}
-	both.Wait()
-	if err := errors.Join(emptied, deleted); err != nil {
-		return reconcile.Result{}, err
-	}
-	if l != nil {
-		return reconcile.Result{RequeueAfter: goneCheck}, nil
-	}
-	if _, ours := r.filter.Class(s); ours && s.DeletionTimestamp == nil {
-		return reconcile.Result{}, nil // a class change: served anew
-	}
-	// The cache may be behind a LoadBalancer that we just made.
-	l, err := r.loadBalancer(ctx, service.Name(service.Key(s)), r.hubLive)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if l != nil && service.MadeFrom(l, s) {
-		return reconcile.Result{RequeueAfter: goneCheck}, r.delete(ctx, l)
-	}
-	if err := r.patch(ctx, s, "finalizer", unholdPatch(s)); err != nil {
-		return reconcile.Result{}, err
-	}
-	r.log.Info("released", "service", service.Key(s))
-	return reconcile.Result{}, nil
-}
-
-func (r *services) delete(ctx context.Context, l *clusterv1.LoadBalancer) error {
-	if l.DeletionTimestamp != nil {
-		return nil
-	}
-	err := r.hub.Delete(ctx, &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name}}, client.Preconditions{UID: &l.UID})
-	r.metrics.wrote(hubCluster, "loadbalancer", err)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting LoadBalancer %s: %w", l.Name, err)
-	}
-	r.loadBalancers.forget(client.ObjectKeyFromObject(l))
-	return nil
-}
-
-// empty takes our words out of a Service's status. Addresses in the status of a Service that is
-// another controller's by now may be that one's.
-func (r *services) empty(ctx context.Context, s *v1.Service) error {
-	said := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed)
-	ingress := s.Status.LoadBalancer.Ingress
-	if s.Spec.LoadBalancerClass == nil || said != nil {
-		ingress = nil
-	}
-	if said == nil && len(ingress) == len(s.Status.LoadBalancer.Ingress) {
-		return nil
-	}
-	return r.patchStatus(ctx, s, emptyPatch(s, ingress))
 }
 
 // patch writes to a Service, and remembers it until the cache shows it. A Service that is gone is no error.

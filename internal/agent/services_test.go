@@ -142,7 +142,7 @@ func TestAServiceThatFlapsEndsAsItIs(t *testing.T) {
 			return errors.New("the LoadBalancer is from before")
 		case l.Spec.Ports[0].TargetPort != s.Spec.Ports[0].NodePort:
 			return errors.New("the LoadBalancer has another nodePort")
-		case len(in) != 1 || len(l.Status.Addresses) != 1 || in[0].IP != l.Status.Addresses[0].Value || !service.Holds(s):
+		case len(in) != 1 || len(l.Status.Addresses) != 1 || in[0].IP != l.Status.Addresses[0].Value || !service.Holds(s, service.InStatus):
 			return fmt.Errorf("the Service shows %+v, the LoadBalancer has %+v", in, l.Status.Addresses)
 		}
 		return nil

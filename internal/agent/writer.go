@@ -63,37 +63,55 @@ func applyTargetGroup(ctx context.Context, hub client.Client, key types.Namespac
 
 // The patches of a Service name its UID, so that none meets a later Service of the same name.
 
-// holdPatch puts finalizer and mark on a Service.
-func holdPatch(s *v1.Service) map[string]any {
-	return map[string]any{"metadata": map[string]any{
+// holdPatch puts finalizer and mark on a Service, and takes off the finalizer that it has from when it was served otherwise.
+func holdPatch(s *v1.Service, at service.Place) map[string]any {
+	meta := map[string]any{
 		"uid":         s.UID,
-		"finalizers":  []string{service.Finalizer},
 		"annotations": map[string]any{v1alpha1.AnnotationLoadBalancer: service.Name(service.Key(s))},
-	}}
+	}
+	add, remove := service.Finalizers(s, at)
+	if add != "" {
+		meta["finalizers"] = []string{add}
+	}
+	if remove != "" {
+		meta["$deleteFromPrimitiveList/finalizers"] = []string{remove}
+	}
+	return map[string]any{"metadata": meta}
 }
 
 // unholdPatch takes both away.
 func unholdPatch(s *v1.Service) map[string]any {
 	return map[string]any{"metadata": map[string]any{
 		"uid":                                 s.UID,
-		"$deleteFromPrimitiveList/finalizers": []string{service.Finalizer},
+		"$deleteFromPrimitiveList/finalizers": []string{service.Held(s)},
 		"annotations":                         map[string]any{v1alpha1.AnnotationLoadBalancer: nil},
 	}}
 }
 
-// statusPatch writes what the user reads. A nil condition is left as it is.
-func statusPatch(s *v1.Service, ingress []v1.LoadBalancerIngress, condition *metav1.Condition) map[string]any {
-	status := map[string]any{"loadBalancer": map[string]any{"ingress": ingress}}
+// publishPatch writes what the user reads, all at once: the API server takes annotations with a Service's status. A nil condition
+// is left as it is.
+func publishPatch(s *v1.Service, at service.Place, ingress []v1.LoadBalancerIngress, condition *metav1.Condition) map[string]any {
+	meta, status := map[string]any{"uid": s.UID}, map[string]any{}
+	_, annotated := s.Annotations[v1alpha1.AnnotationPublished]
+	switch {
+	case at == service.InStatus:
+		status["loadBalancer"] = map[string]any{"ingress": ingress}
+		if annotated {
+			meta["annotations"] = map[string]any{v1alpha1.AnnotationPublished: nil}
+		}
+	case len(ingress) > 0:
+		meta["annotations"] = map[string]any{v1alpha1.AnnotationPublished: service.Published(ingress)}
+	}
 	if condition != nil {
 		status["conditions"] = []any{condition}
 	}
-	return map[string]any{"metadata": map[string]any{"uid": s.UID}, "status": status}
+	return map[string]any{"metadata": meta, "status": status}
 }
 
-// emptyPatch takes from a Service's status what we wrote there.
+// emptyPatch takes from a Service what publishPatch wrote there.
 func emptyPatch(s *v1.Service, ingress any) map[string]any {
 	return map[string]any{
-		"metadata": map[string]any{"uid": s.UID},
+		"metadata": map[string]any{"uid": s.UID, "annotations": map[string]any{v1alpha1.AnnotationPublished: nil}},
 		"status": map[string]any{
 			"loadBalancer": map[string]any{"ingress": ingress},
 			"conditions":   []any{map[string]any{"$patch": "delete", "type": service.ConditionProgrammed}},

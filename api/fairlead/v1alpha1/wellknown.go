@@ -44,6 +44,12 @@ const (
 	AnnotationProxyProtocol = "fairlead.dev/proxy-protocol"
 	// AnnotationDrainTimeout on a tenant's Service is its drain timeout.
 	AnnotationDrainTimeout = "fairlead.dev/drain-timeout"
+	// AnnotationExposeNodePort on a tenant's Service of type NodePort asks for a LoadBalancer: "true", or what
+	// spec.loadBalancerClass would be, which that type may not have.
+	AnnotationExposeNodePort = "fairlead.dev/expose-nodeport"
+	// AnnotationPublished on a tenant's Service is where the hub serves it, addresses with commas between, where status.loadBalancer
+	// may not say so: it may have none, or it is another's.
+	AnnotationPublished = "fairlead.dev/published-addresses"
 	// AnnotationThrough on a proxy's Lease repeats Proxy.status.through, as JSON, at each renewal.
 	AnnotationThrough = "fairlead.dev/through"
 	// AnnotationSeq beside it is the Proxy.status.seq that belongs to it: who hasn't seen that status knows nothing of

@@ -21,10 +21,10 @@ var othersAddresses = []string{
 }
 
 // addresses: what the Service names, to us or to others. If it names none, a LoadBalancer that is new to the hub gets the
-// address that the Service's status still shows, as a wish: clients may know it. The wish
+// address that the Service still shows, as a wish: clients may know it. The wish
 // stays in the spec while it holds, and goes when the hub can't grant it.
-func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
-	named, field := named(s, moves(s, existing))
+func (w *Wanted) addresses(s *v1.Service, at Place, existing *clusterv1.LoadBalancer) {
+	named, field := named(s, moves(s, at, existing))
 	for _, text := range named {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" || a.IsUnspecified() {
@@ -37,7 +37,7 @@ func (w *Wanted) addresses(s *v1.Service, existing *clusterv1.LoadBalancer) {
 	if len(named) > 0 {
 		return
 	}
-	for _, i := range s.Status.LoadBalancer.Ingress {
+	for _, i := range Shown(s, at) {
 		a, err := netip.ParseAddr(i.IP)
 		if err != nil || !w.asks(a) {
 			continue
@@ -63,14 +63,14 @@ func named(s *v1.Service, moves func(address string) bool) (addresses []string, 
 }
 
 // moves returns what tells whether an address that somebody else was asked for would move a Service that we serve: one that its
-// LoadBalancer doesn't want, or, where the hub lost that, one that its status doesn't show.
-func moves(s *v1.Service, existing *clusterv1.LoadBalancer) func(address string) bool {
+// LoadBalancer doesn't want, or, where the hub lost that, one that it doesn't show.
+func moves(s *v1.Service, at Place, existing *clusterv1.LoadBalancer) func(address string) bool {
 	var served []string
 	switch {
 	case existing != nil:
 		served = existing.Spec.Addresses
-	case Holds(s) && len(s.Status.LoadBalancer.Ingress) > 0:
-		for _, i := range s.Status.LoadBalancer.Ingress {
+	case Holds(s, at) && len(Shown(s, at)) > 0:
+		for _, i := range Shown(s, at) {
 			served = append(served, i.IP)
 		}
 	default:

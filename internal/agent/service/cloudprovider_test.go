@@ -34,6 +34,11 @@ type done struct {
 	ip     string // that is wanted
 }
 
+// exposedAndHeld is a Service of type NodePort as an agent serves it.
+func exposedAndHeld() *v1.Service {
+	return web(exposed("true"), held, annotated(v1alpha1.AnnotationLoadBalancer, "web-x"))
+}
+
 // theirs is what Kubernetes' own service controller does about Services and Nodes, with a cloud that does what it is told.
 func theirs(t *testing.T, services []*v1.Service, nodes []*v1.Node) (did map[string]done, hosts []string) {
 	t.Helper()
@@ -66,6 +71,9 @@ func theirs(t *testing.T, services []*v1.Service, nodes []*v1.Node) (did map[str
 			now, err := api.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if slices.Contains(s.Finalizers, service.OwnFinalizer) && !slices.Contains(now.Finalizers, service.OwnFinalizer) {
+				t.Errorf("%s lost our finalizer there", s.Name)
 			}
 			d := done{action: service.Ignore}
 			if service.Finalized(s) && !service.Finalized(now) {
@@ -140,6 +148,9 @@ func TestServicesAsTheCloudProvidersControllerSeesThem(t *testing.T) {
 		{"plain", web(), ""},
 		{"cluster ip", web(clusterIP), ""},
 		{"node port", web(func(s *v1.Service) { s.Spec.Type = v1.ServiceTypeNodePort }), ""},
+		{"node port, exposed", web(exposed("true")), "the annotation is Fairlead's own"},
+		{"node port, exposed and held", exposedAndHeld(), "the annotation is Fairlead's own"},
+		{"node port, exposed and held by the shared finalizer", web(exposed("true"), finalized), "they take their finalizer off, which is why ours is another there"},
 		{"external name", web(func(s *v1.Service) { s.Spec.Type = v1.ServiceTypeExternalName }), ""},
 		{"another class", web(classed("example.com/lb")), ""},
 		{"our class", web(classed("fairlead.dev/edge")), "a class names its controller, and that is us"},

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -11,10 +13,16 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 )
 
-// Finalizer holds a Service until its LoadBalancer is gone from the hub.
-const Finalizer = helpers.LoadBalancerCleanupFinalizer
+// Finalizers hold a Service until its LoadBalancer is gone from the hub.
+const (
+	// Finalizer is that of Services whose load balancer is ours alone, which all controllers of Services share.
+	Finalizer = helpers.LoadBalancerCleanupFinalizer
+	// OwnFinalizer is that of others: a cloud's controller takes Finalizer off Services that are not of type LoadBalancer, and
+	// puts it on those that it serves itself.
+	OwnFinalizer = "fairlead.dev/loadbalancer"
+)
 
-// Filter says which Services of type LoadBalancer are ours.
+// Filter says which Services are ours.
 type Filter struct {
 	// ClassPrefix of spec.loadBalancerClass, without the slash.
 	ClassPrefix string
@@ -22,17 +30,53 @@ type Filter struct {
 	Unclassed bool
 }
 
-// Class returns the LoadBalancerClass that a Service names, empty for the hub's
-// default, and whether the Service is ours by type and class.
+// Class returns the LoadBalancerClass that a Service names, empty for the hub's default, and whether the Service is ours: by
+// type and class, or because it asks to be exposed.
 func (f Filter) Class(s *v1.Service) (class string, ours bool) {
-	if s.Spec.Type != v1.ServiceTypeLoadBalancer {
-		return "", false
+	switch s.Spec.Type {
+	case v1.ServiceTypeLoadBalancer:
+		if c := s.Spec.LoadBalancerClass; c != nil {
+			return f.cut(*c)
+		}
+		return classAnnotation(s), f.Unclassed
+	case v1.ServiceTypeNodePort:
+		return f.exposed(s, s.Annotations[v1alpha1.AnnotationExposeNodePort])
 	}
-	if c := s.Spec.LoadBalancerClass; c != nil {
-		class, ours = strings.CutPrefix(*c, f.ClassPrefix+"/")
-		return class, ours && class != ""
+	return "", false
+}
+
+// cut takes our prefix off a class.
+func (f Filter) cut(text string) (class string, ours bool) {
+	class, ours = strings.CutPrefix(text, f.ClassPrefix+"/")
+	return class, ours && class != ""
+}
+
+func classAnnotation(s *v1.Service) string {
+	return strings.TrimSpace(s.Annotations[v1alpha1.AnnotationClass])
+}
+
+// exposed reads an annotation that asks for a LoadBalancer. What makes no sense asks too: nobody else would tell the user.
+func (f Filter) exposed(s *v1.Service, text string) (class string, ours bool) {
+	yes, named := readExpose(text)
+	switch {
+	case named != "":
+		return f.cut(named)
+	case yes != nil:
+		return classAnnotation(s), *yes
 	}
-	return strings.TrimSpace(s.Annotations[v1alpha1.AnnotationClass]), f.Unclassed
+	return classAnnotation(s), true
+}
+
+// readExpose returns whether the annotation asks, or the class that it names; neither if it makes no sense.
+func readExpose(text string) (yes *bool, class string) {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "/") {
+		return nil, text
+	}
+	if b, err := strconv.ParseBool(cmp.Or(text, "false")); err == nil {
+		yes = &b
+	}
+	return yes, ""
 }
 
 // Action is what is to be done about a Service.
@@ -54,7 +98,7 @@ func Decide(f Filter, s *v1.Service, l *clusterv1.LoadBalancer) Action {
 	switch {
 	case ours && !deleting:
 		return Serve
-	case ours && helpers.HasLBFinalizer(s), Marked(s), meta.FindStatusCondition(s.Status.Conditions, ConditionProgrammed) != nil, l != nil && MadeFrom(l, s):
+	case ours && Finalized(s), slices.Contains(s.Finalizers, OwnFinalizer), Marked(s), meta.FindStatusCondition(s.Status.Conditions, ConditionProgrammed) != nil, l != nil && MadeFrom(l, s):
 		return Release
 	}
 	return Ignore
@@ -64,12 +108,63 @@ func Decide(f Filter, s *v1.Service, l *clusterv1.LoadBalancer) Action {
 // which we share with other controllers of Services.
 func Marked(s *v1.Service) bool { return s.Annotations[v1alpha1.AnnotationLoadBalancer] != "" }
 
-// Finalized tells whether the finalizer is there, which may be another controller's.
-func Finalized(s *v1.Service) bool { return slices.Contains(s.Finalizers, Finalizer) }
+// Place is where a Service's user finds its addresses.
+type Place string
 
-// Holds tells whether mark and finalizer are there.
-func Holds(s *v1.Service) bool {
-	return Finalized(s) && s.Annotations[v1alpha1.AnnotationLoadBalancer] == Name(Key(s))
+const (
+	// InStatus is status.loadBalancer, of Services whose load balancer is ours alone.
+	InStatus Place = "status"
+	// InAnnotation is the annotation fairlead.dev/published-addresses.
+	InAnnotation Place = "annotation"
+)
+
+// Place says where the addresses of a Service of ours are published.
+func (f Filter) Place(s *v1.Service) Place {
+	if s.Spec.Type == v1.ServiceTypeNodePort {
+		return InAnnotation
+	}
+	return InStatus
+}
+
+// finalizer that holds a Service.
+func (p Place) finalizer() string {
+	if p == InAnnotation {
+		return OwnFinalizer
+	}
+	return Finalizer
+}
+
+// Finalized tells whether the finalizer is there that we share, which may be another controller's.
+func Finalized(s *v1.Service) bool { return helpers.HasLBFinalizer(s) }
+
+// Holds tells whether mark and finalizer are there, and no finalizer of ours beside it.
+func Holds(s *v1.Service, at Place) bool {
+	add, remove := Finalizers(s, at)
+	return add == "" && remove == "" && s.Annotations[v1alpha1.AnnotationLoadBalancer] == Name(Key(s))
+}
+
+// Finalizers says which finalizer a Service of ours lacks, and which it has from when its addresses were elsewhere. The shared
+// one is taken for ours where the mark is and our own finalizer isn't.
+func Finalizers(s *v1.Service, at Place) (add, remove string) {
+	if !slices.Contains(s.Finalizers, at.finalizer()) {
+		add = at.finalizer()
+	}
+	own := slices.Contains(s.Finalizers, OwnFinalizer)
+	switch {
+	case at == InStatus && own:
+		remove = OwnFinalizer
+	case at == InAnnotation && !own && Marked(s) && Finalized(s):
+		remove = Finalizer
+	}
+	return add, remove
+}
+
+// Held is the finalizer by which we hold a Service that carries our mark.
+func Held(s *v1.Service) string {
+	if slices.Contains(s.Finalizers, OwnFinalizer) {
+		return OwnFinalizer
+	}
+	return Finalizer
 }
 
 // MadeFrom tells whether l was made from a Service of this namespace and name.

@@ -37,6 +37,17 @@ func classed(class string) func(*v1.Service) {
 
 func clusterIP(s *v1.Service) { s.Spec.Type = v1.ServiceTypeClusterIP }
 
+func nodePort(s *v1.Service) { s.Spec.Type = v1.ServiceTypeNodePort }
+
+func exposed(text string) func(*v1.Service) {
+	return func(s *v1.Service) {
+		nodePort(s)
+		s.Annotations[v1alpha1.AnnotationExposeNodePort] = text
+	}
+}
+
+func held(s *v1.Service) { s.Finalizers = []string{service.OwnFinalizer} }
+
 func finalized(s *v1.Service) { s.Finalizers = []string{service.Finalizer} }
 
 func deleting(s *v1.Service) { s.DeletionTimestamp = &metav1.Time{} }
@@ -77,6 +88,17 @@ func TestDecide(t *testing.T) {
 		{"ClusterIP, its LoadBalancer is there", filter, web(clusterIP), hubs(), service.Release},
 		{"ClusterIP, somebody's LoadBalancer is there", filter, web(clusterIP), foreign, service.Ignore},
 		{"class changed away", filter, web(classed("example.com/edge"), finalized, mark), hubs(), service.Release},
+		{"NodePort", filter, web(nodePort), nil, service.Ignore},
+		{"NodePort, exposed", onlyClassed, web(exposed("true")), nil, service.Serve},
+		{"NodePort, exposed with a class", onlyClassed, web(exposed("fairlead.dev/edge")), nil, service.Serve},
+		{"NodePort, exposed with a word", onlyClassed, web(exposed("yes")), nil, service.Serve}, // and refused
+		{"NodePort, exposed by somebody else", filter, web(exposed("example.com/edge")), nil, service.Ignore},
+		{"NodePort, not exposed", filter, web(exposed("false")), nil, service.Ignore},
+		{"NodePort, no longer exposed", filter, web(nodePort, held, mark), nil, service.Release},
+		{"NodePort, no longer exposed, mark lost", filter, web(exposed("false"), held), nil, service.Release},
+		{"NodePort, no longer exposed, finalizer lost", filter, web(nodePort), hubs(), service.Release},
+		{"NodePort, exposed and deleting", filter, web(exposed("true"), deleting, held, mark), hubs(), service.Release},
+		{"ClusterIP that still asks", filter, web(exposed("true"), clusterIP), nil, service.Ignore},
 		{"deleting", filter, web(deleting, finalized, mark), hubs(), service.Release},
 		{"deleting, mark lost", filter, web(deleting, finalized), nil, service.Release},
 		{"deleting, never held", filter, web(deleting), nil, service.Ignore},
@@ -84,6 +106,31 @@ func TestDecide(t *testing.T) {
 	} {
 		if got := service.Decide(c.f, c.s, c.l); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Whatever finalizers a Service has from before, it ends with the one of its place, and nobody else's goes.
+func TestFinalizers(t *testing.T) {
+	mark := annotated(v1alpha1.AnnotationLoadBalancer, "web-x")
+	both := func(s *v1.Service) { s.Finalizers = []string{service.Finalizer, service.OwnFinalizer} }
+	for _, c := range []struct {
+		name        string
+		s           *v1.Service
+		at          service.Place
+		add, remove string
+	}{
+		{"new", web(), service.InStatus, service.Finalizer, ""},
+		{"held", web(finalized, mark), service.InStatus, "", ""},
+		{"new, exposed", web(), service.InAnnotation, service.OwnFinalizer, ""},
+		{"new, exposed, another controller's too", web(finalized), service.InAnnotation, service.OwnFinalizer, ""},
+		{"held, exposed", web(held, mark), service.InAnnotation, "", ""},
+		{"held, exposed, another controller's too", web(both, mark), service.InAnnotation, "", ""},
+		{"exposed from now on", web(finalized, mark), service.InAnnotation, service.OwnFinalizer, service.Finalizer},
+		{"exposed no longer", web(held, mark), service.InStatus, service.Finalizer, service.OwnFinalizer},
+	} {
+		if add, remove := service.Finalizers(c.s, c.at); add != c.add || remove != c.remove {
+			t.Errorf("%s: add %q, remove %q", c.name, add, remove)
 		}
 	}
 }

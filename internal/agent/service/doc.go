@@ -3,7 +3,7 @@
 //
 //	Service, LoadBalancer ── Decide ──▶ Ignore | Serve | Release
 //	Service ── Want ──▶ LoadBalancerSpec + Problems
-//	Service, LoadBalancer, Problems ── Judge, Ingress ──▶ condition, event, status.loadBalancer
+//	Service, LoadBalancer, Problems ── Judge, Ingress ──▶ condition, event, status.loadBalancer or annotation
 //
 // Pure: values in, values out. The predicates are those of k8s.io/cloud-provider
 // where it has any. What a LoadBalancer takes from a Service:
@@ -14,7 +14,8 @@
 //	sessionAffinity, its timeout                                         the same
 //	ipFamilies; ipFamilyPolicy, where there are two                      the same
 //	trafficDistribution, of whatever nearness                            PreferSameZone
-//	externalTrafficPolicy Local                                          healthCheck on healthCheckNodePort, failOpen false
+//	externalTrafficPolicy Local                                          healthCheck on healthCheckNodePort (type NodePort: on a
+//	                                                                     nodePort), failOpen false
 //	annotation fairlead.dev/addresses, else MetalLB's, kube-vip's or
 //	Cilium's, else loadBalancerIP, else
 //	the address in its status when the hub has no LoadBalancer for it    addresses

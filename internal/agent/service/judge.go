@@ -1,16 +1,13 @@
 package service
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/utils/net"
 )
 
 // ConditionProgrammed of a Service: the hub's proxies serve it as it stands. Its reason
@@ -192,58 +189,4 @@ func portProblem(p v1.ServicePort, problems []Problem, l *clusterv1.LoadBalancer
 		}
 	}
 	return nil
-}
-
-// Ingress is the Service's status.loadBalancer.ingress. Addresses appear once the LoadBalancer is
-// Programmed in its present generation, and stay until others replace them. What is shown keeps its place, as clients may take
-// the first; others come behind, in the order of the Service's ipFamilies. Each port is listed, with its error.
-func Ingress(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) []v1.LoadBalancerIngress {
-	var out []v1.LoadBalancerIngress
-	if l != nil && l.DeletionTimestamp == nil {
-		if c := current(l, clusterv1.ConditionProgrammed); c != nil && c.Status == metav1.ConditionTrue {
-			for _, a := range l.Status.Addresses {
-				out = append(out, entry(a))
-			}
-			slices.SortStableFunc(out, func(a, b v1.LoadBalancerIngress) int { return cmp.Compare(place(s, a), place(s, b)) })
-		}
-	}
-	if len(out) == 0 {
-		for _, i := range s.Status.LoadBalancer.Ingress {
-			i.Ports = nil
-			out = append(out, i)
-		}
-	}
-	var ports []v1.PortStatus
-	for _, p := range s.Spec.Ports {
-		status := v1.PortStatus{Port: p.Port, Protocol: p.Protocol}
-		if x := portProblem(p, problems, l); x != nil {
-			status.Error = &x.Reason
-		}
-		ports = append(ports, status)
-	}
-	for i := range out {
-		out[i].Ports = ports
-	}
-	return out
-}
-
-// place orders what a Service's status shows.
-func place(s *v1.Service, i v1.LoadBalancerIngress) int {
-	shown := s.Status.LoadBalancer.Ingress
-	if at := slices.IndexFunc(shown, func(x v1.LoadBalancerIngress) bool { return x.IP == i.IP && x.Hostname == i.Hostname }); at >= 0 {
-		return at
-	}
-	family := v1.IPv4Protocol
-	if utilnet.IsIPv6String(i.IP) {
-		family = v1.IPv6Protocol
-	}
-	return len(shown) + max(0, slices.Index(s.Spec.IPFamilies, family))
-}
-
-func entry(a clusterv1.LoadBalancerAddress) v1.LoadBalancerIngress {
-	if a.Type == clusterv1.AddressTypeHostname {
-		return v1.LoadBalancerIngress{Hostname: a.Value}
-	}
-	mode := v1.LoadBalancerIPModeProxy
-	return v1.LoadBalancerIngress{IP: a.Value, IPMode: &mode}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -107,8 +108,40 @@ func TestIngress(t *testing.T) {
 			l.Status.Addresses = []clusterv1.LoadBalancerAddress{{Type: clusterv1.AddressTypeHostname, Value: "x.example"}}
 		}), []v1.LoadBalancerIngress{{Hostname: "x.example", Ports: ok}}},
 	} {
-		if got := service.Ingress(c.s, nil, c.l); !equality.Semantic.DeepEqual(got, c.want) {
+		if got := service.Ingress(c.s, service.InStatus, nil, c.l); !equality.Semantic.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// Where the status can't say it, the annotation does: in the same order, and as sticky.
+func TestPublishedInTheAnnotation(t *testing.T) {
+	shown := annotated(v1alpha1.AnnotationPublished, "192.0.2.7,2001:db8::7")
+	waiting := says(clusterv1.ConditionProgrammed, no, clusterv1.ReasonWaitingForProxies, "")
+	for _, c := range []struct {
+		name string
+		s    *v1.Service
+		l    *clusterv1.LoadBalancer
+		want string
+	}{
+		{"granted, not served yet", web(exposed("true")), hubs(at("192.0.2.7"), waiting), ""},
+		{"served", web(exposed("true")), hubs(at("192.0.2.7"), programmed), "192.0.2.7"},
+		{"what the status says is not ours", web(exposed("true"), func(s *v1.Service) {
+			s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "192.0.2.200"}}
+		}), hubs(at("192.0.2.7"), waiting), ""},
+		{"published stays", web(exposed("true"), shown), hubs(waiting), "192.0.2.7,2001:db8::7"},
+		{"what is shown keeps its place", web(exposed("true"), shown), hubs(at("2001:db8::7", "192.0.2.7", "192.0.2.8"), programmed), "192.0.2.7,2001:db8::7,192.0.2.8"},
+		{"a name", web(exposed("true")), hubs(programmed, func(l *clusterv1.LoadBalancer) {
+			l.Status.Addresses = []clusterv1.LoadBalancerAddress{{Type: clusterv1.AddressTypeHostname, Value: "x.example"}}
+		}), "x.example"},
+	} {
+		got := service.Ingress(c.s, service.InAnnotation, nil, c.l)
+		if service.Published(got) != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
+		}
+		c.s.Annotations[v1alpha1.AnnotationPublished] = service.Published(got)
+		if again := service.Shown(c.s, service.InAnnotation); !equality.Semantic.DeepEqual(again, got) {
+			t.Errorf("%s: what is written, %+v, is read as %+v", c.name, got, again)
 		}
 	}
 }

@@ -58,15 +58,20 @@ func Want(s *v1.Service, class string, existing *clusterv1.LoadBalancer) Wanted 
 	if class != "" {
 		w.Annotations[v1alpha1.AnnotationClass] = class
 	}
+	at := InStatus
+	if s.Spec.Type == v1.ServiceTypeNodePort {
+		at = InAnnotation
+	}
 	w.families(s)
 	w.ports(s)
 	w.healthCheck(s)
 	w.affinity(s)
 	w.distribution(s)
-	w.addresses(s, existing)
+	w.addresses(s, at, existing)
 	w.drainTimeout(s)
 	w.sourceRanges(s)
 	w.proxyProtocol(s)
+	w.exposed(s)
 	return *w
 }
 
@@ -112,13 +117,33 @@ func (w *Wanted) ports(s *v1.Service) {
 // healthCheck asks each node whether it has an endpoint of its own, where only those may get
 // traffic. When none has, clients are refused: a node without one would drop them.
 func (w *Wanted) healthCheck(s *v1.Service) {
-	path, port := helpers.GetServiceHealthCheckPathPort(s)
-	if port == 0 {
+	closed := false
+	if path, port := helpers.GetServiceHealthCheckPathPort(s); port != 0 {
+		w.Spec.HealthCheck, w.Spec.FailOpen = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Path: path, Port: port}, &closed
 		return
 	}
-	closed := false
-	w.Spec.HealthCheck = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Path: path, Port: port}
-	w.Spec.FailOpen = &closed
+	if s.Spec.Type != v1.ServiceTypeNodePort || s.Spec.ExternalTrafficPolicy != v1.ServiceExternalTrafficPolicyLocal {
+		return
+	}
+	// There is no healthCheckNodePort, but a node without an endpoint drops what comes to a nodePort of TCP.
+	for _, p := range w.Spec.Ports {
+		if p.Protocol == clusterv1.ProtocolTCP {
+			w.Spec.HealthCheck, w.Spec.FailOpen = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP, Port: p.TargetPort}, &closed
+			return
+		}
+	}
+	w.refuse("spec.externalTrafficPolicy", "with Local, nodes without a Pod of the Service drop its traffic, and a Service of type NodePort without a TCP port gives no way to tell them: set it to Cluster, or spec.type to LoadBalancer")
+}
+
+// exposed says that an annotation that asks for a LoadBalancer makes no sense.
+func (w *Wanted) exposed(s *v1.Service) {
+	if s.Spec.Type != v1.ServiceTypeNodePort {
+		return
+	}
+	text := s.Annotations[v1alpha1.AnnotationExposeNodePort]
+	if yes, class := readExpose(text); yes == nil && class == "" {
+		w.refuse("metadata.annotations["+v1alpha1.AnnotationExposeNodePort+"]", fmt.Sprintf("%q is neither true nor a class such as fairlead.dev/edge: write one of them, or remove the annotation", text))
+	}
 }
 
 func (w *Wanted) affinity(s *v1.Service) {

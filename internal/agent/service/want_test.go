@@ -231,3 +231,40 @@ func TestClassChangeNeedsANewLoadBalancer(t *testing.T) {
 		t.Error("the manager's default isn't left alone")
 	}
 }
+
+// A Service of type NodePort that is exposed wants what one of type LoadBalancer does, but for what that type has of its own.
+func TestWantOfNodePort(t *testing.T) {
+	closed := false
+	local := func(s *v1.Service) { s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal }
+	udp := func(s *v1.Service) { s.Spec.Ports[0].Protocol = v1.ProtocolUDP }
+	for _, c := range []struct {
+		name     string
+		s        *v1.Service
+		want     clusterv1.LoadBalancerSpec
+		problems []string
+	}{
+		{"plain", web(exposed("true")), plain(), nil},
+		{"Local: a node without a Pod drops what comes to the nodePort", web(exposed("true"), local), plain(func(s *clusterv1.LoadBalancerSpec) {
+			s.HealthCheck, s.FailOpen = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP, Port: 31080}, &closed
+		}), nil},
+		{"Local, UDP", web(exposed("true"), local, udp), plain(func(s *clusterv1.LoadBalancerSpec) { s.Ports = nil }), []string{"spec.externalTrafficPolicy"}},
+		{"Local, UDP beside TCP", web(exposed("true"), local, udp, func(s *v1.Service) {
+			s.Spec.Ports = append(s.Spec.Ports, v1.ServicePort{Name: "tcp", Protocol: v1.ProtocolTCP, Port: 80, NodePort: 31081})
+		}), plain(func(s *clusterv1.LoadBalancerSpec) {
+			s.Ports[0].Protocol = clusterv1.ProtocolUDP
+			s.Ports = append(s.Ports, clusterv1.Port{Name: "tcp", Protocol: clusterv1.ProtocolTCP, Port: 80, TargetPort: 31081})
+			s.HealthCheck, s.FailOpen = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP, Port: 31081}, &closed
+		}), nil},
+		{"no word that is known", web(exposed("yes")), plain(func(s *clusterv1.LoadBalancerSpec) { s.Ports = nil }), []string{"metadata.annotations[fairlead.dev/expose-nodeport]"}},
+		{"its address, when the hub lost it", web(exposed("true"), annotated(v1alpha1.AnnotationPublished, "192.0.2.7")), plain(func(s *clusterv1.LoadBalancerSpec) { s.Addresses = []string{"192.0.2.7"} }), nil},
+	} {
+		w := service.Want(c.s, "", nil)
+		var problems []string
+		for _, p := range w.Problems {
+			problems = append(problems, p.Field)
+		}
+		if !equality.Semantic.DeepEqual(w.Spec, c.want) || !slices.Equal(problems, c.problems) {
+			t.Errorf("%s: %+v, %q; want %+v", c.name, w.Spec, problems, c.want)
+		}
+	}
+}
