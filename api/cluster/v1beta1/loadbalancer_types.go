@@ -189,10 +189,26 @@ type HealthCheck struct {
 // +kubebuilder:validation:Enum=PreDrain;PreTerminate;None
 type HookType string
 
+const (
+	// HookPreDrain holds a Machine before its Node is drained: on every version of Kubernetes before etcd loses the member.
+	HookPreDrain HookType = "PreDrain"
+	// HookPreTerminate holds it after that, before its infrastructure is deleted.
+	HookPreTerminate HookType = "PreTerminate"
+	// HookNone holds no Machine.
+	HookNone HookType = "None"
+)
+
 // OnMaxWait says what happens to a Machine's hook when maxWait has passed.
 //
 // +kubebuilder:validation:Enum=Release;Block
 type OnMaxWait string
+
+const (
+	// OnMaxWaitRelease lets the Machine go, whoever may still send to it.
+	OnMaxWaitRelease OnMaxWait = "Release"
+	// OnMaxWaitBlock holds it until the proxies have stopped.
+	OnMaxWaitBlock OnMaxWait = "Block"
+)
 
 // MachineHooks says how Machines wait for their removal from the load balancer.
 type MachineHooks struct {

@@ -1,0 +1,118 @@
+package member
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"maps"
+	"slices"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+)
+
+// Annotations of the load balancer proposal for Cluster API, on Machines and Nodes.
+const (
+	// NameAnnotation lists the LoadBalancers whose target it is.
+	NameAnnotation = "loadbalancer.cluster.x-k8s.io/name"
+	// StatusAnnotation is its state there: one word, or name=state for each where there are several.
+	StatusAnnotation = "loadbalancer.cluster.x-k8s.io/status"
+)
+
+// Prefixes of Cluster API's hooks: an annotation of a Machine whose key begins so holds its deletion.
+const (
+	preDrain     = "pre-drain.delete.hook.machine.cluster.x-k8s.io/"
+	preTerminate = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/"
+)
+
+// HookValue says whose the hooks are.
+const HookValue = "fairlead.dev"
+
+// HookKey is the annotation by which a LoadBalancer holds Machines of its namespace; "": it doesn't.
+func HookKey(t clusterv1.HookType, loadBalancer string) string {
+	sum := sha256.Sum256([]byte(loadBalancer))
+	name := "lb-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+	switch t {
+	case clusterv1.HookPreDrain, "":
+		return preDrain + name
+	case clusterv1.HookPreTerminate:
+		return preTerminate + name
+	}
+	return ""
+}
+
+// Hooked says that annotations hold a hook of the LoadBalancer, of whatever type.
+func Hooked(annotations map[string]string, loadBalancer string) bool {
+	_, drain := annotations[HookKey(clusterv1.HookPreDrain, loadBalancer)]
+	_, terminate := annotations[HookKey(clusterv1.HookPreTerminate, loadBalancer)]
+	return drain || terminate
+}
+
+// Annotate returns what annotations are to be for a LoadBalancer whose target's decision is d: its state, and the hook of its
+// type where d wants one. State "" takes away all that is the LoadBalancer's. A Machine that is being deleted keeps the hook
+// that it has, of whatever type. What others wrote stays as it is. The map that it is given isn't changed.
+func Annotate(annotations map[string]string, loadBalancer string, d Decision, t clusterv1.HookType, deleting bool) map[string]string {
+	out := maps.Clone(annotations)
+	if out == nil {
+		out = map[string]string{}
+	}
+	states := statesIn(annotations)
+	delete(states, loadBalancer)
+	if d.State != "" {
+		states[loadBalancer] = d.State
+	}
+	names := slices.Sorted(maps.Keys(states))
+	switch len(names) {
+	case 0:
+		delete(out, NameAnnotation)
+		delete(out, StatusAnnotation)
+	case 1:
+		out[NameAnnotation], out[StatusAnnotation] = names[0], string(states[names[0]])
+	default:
+		var each []string
+		for _, n := range names {
+			each = append(each, n+"="+string(states[n]))
+		}
+		out[NameAnnotation], out[StatusAnnotation] = strings.Join(names, ","), strings.Join(each, ",")
+	}
+	want := ""
+	if d.Hook {
+		if want = HookKey(t, loadBalancer); deleting && Hooked(annotations, loadBalancer) {
+			return out
+		}
+	}
+	for _, t := range []clusterv1.HookType{clusterv1.HookPreDrain, clusterv1.HookPreTerminate} {
+		if key := HookKey(t, loadBalancer); key != want {
+			delete(out, key)
+		}
+	}
+	if want != "" {
+		out[want] = HookValue
+	}
+	return out
+}
+
+// StateIn is the state that annotations give a LoadBalancer's target; "": none.
+func StateIn(annotations map[string]string, loadBalancer string) State {
+	return statesIn(annotations)[loadBalancer]
+}
+
+// statesIn reads them. What isn't written as we write it is left out: a person may have written it.
+func statesIn(annotations map[string]string) map[string]State {
+	out := map[string]State{}
+	status := annotations[StatusAnnotation]
+	if status == "" {
+		return out
+	}
+	if name := annotations[NameAnnotation]; !strings.Contains(status, "=") {
+		if name != "" && !strings.Contains(name, ",") {
+			out[name] = State(status)
+		}
+		return out
+	}
+	for _, each := range strings.Split(status, ",") {
+		if name, state, ok := strings.Cut(each, "="); ok && name != "" && state != "" {
+			out[name] = State(state)
+		}
+	}
+	return out
+}
