@@ -26,12 +26,14 @@ func (w *Wanted) slices(s *corev1.Service) (out []*discoveryv1.EndpointSlice, la
 	groups := slices.Clone(w.Groups)
 	slices.SortFunc(groups, func(a, b v1alpha1.TargetGroup) int { return strings.Compare(a.Name, b.Name) })
 	members := map[discoveryv1.AddressType][]lb.Member{}
+	fix := "see to the targets of the TargetGroups that are selected"
 	for i := range groups {
 		e := build.EndpointsOf(&groups[i], w.Tenant)
 		members[discoveryv1.AddressTypeIPv4] = append(members[discoveryv1.AddressTypeIPv4], e.IPv4...)
 		members[discoveryv1.AddressTypeIPv6] = append(members[discoveryv1.AddressTypeIPv6], e.IPv6...)
 		if len(e.Problems) > 0 && lack == nil {
 			lack = &Lack{e.Problems[0].Reason, fmt.Sprintf("TargetGroup %s: %s", groups[i].Name, e.Problems[0].Message)}
+			fix = lack.Message // why there may be none
 		}
 	}
 	for _, family := range s.Spec.IPFamilies {
@@ -39,7 +41,7 @@ func (w *Wanted) slices(s *corev1.Service) (out []*discoveryv1.EndpointSlice, la
 		made, active := w.ofFamily(s, kind, members[kind])
 		out = append(out, made...)
 		if !active {
-			lack = &Lack{clusterv1.ReasonNoActiveTargets, fmt.Sprintf("no target takes new connections over %s: see to the targets of the TargetGroups that are selected", family)}
+			lack = &Lack{clusterv1.ReasonNoActiveTargets, fmt.Sprintf("no target takes new connections over %s: %s", family, fix)}
 		}
 	}
 	return out, lack

@@ -192,6 +192,14 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// TestWhyNoTargetIsLeftIsSaid: where all targets are left out, a tenant reads for what reason.
+func TestWhyNoTargetIsLeftIsSaid(t *testing.T) {
+	_, lack := endpointsOf(wanted(group("nodes-0", target("127.0.0.1"))))
+	if lack == nil || lack.Reason != clusterv1.ReasonNoActiveTargets || !strings.Contains(lack.Message, "TargetGroup nodes-0: 127.0.0.1 of target") {
+		t.Errorf("lacks %+v", lack)
+	}
+}
+
 // TestAnEndpointStaysInItsSlice: of two hundred targets in two groups, one more and one less touch one slice each.
 func TestAnEndpointStaysInItsSlice(t *testing.T) {
 	var groups []v1alpha1.TargetGroup
