@@ -18,23 +18,28 @@ import (
 type keys struct {
 	*fleet.Fleet
 	say func(string, ...any)
-	// away, cut, dead: the hub, the second proxy's way to it, and a node of the first tenant.
-	away, cut, dead bool
+	// away, cut, dead, drained: the hub, the second proxy's way to it, and nodes of the first tenant.
+	away, cut, dead, drained bool
 	// replacing says that the hub is being replaced: what it lists is not all that there is.
 	replacing atomic.Bool
 }
 
 // offers are the keys, for the invitation.
 func (k *keys) offers() string {
-	return fmt.Sprintf(`Keys; the first three undo by the same key:
+	return fmt.Sprintf(`Keys; the first four undo by the same key:
   n   %s of %s dies
+  d   %s of %s is drained
   h   the hub's API server goes away
   p   %s does not reach the hub any more
   r   the hub is lost, and an empty one is installed in its place
-`, k.node(), k.Tenants[0].Name(), k.Proxies[1].Name)
+  b   the cluster of %s is lost, and restored from a backup as another one
+`, k.node(), k.Tenants[0].Name(), k.leaving(), k.Tenants[0].Name(), k.Proxies[1].Name, k.Tenants[1].Name())
 }
 
 func (k *keys) node() string { return k.Tenants[0].Nodes()[1].Name }
+
+// leaving is the node that is drained.
+func (k *keys) leaving() string { return k.Tenants[0].Nodes()[2].Name }
 
 // listen does what is asked for, a key after the other, until ctx or the input ends.
 func (k *keys) listen(ctx context.Context, in io.Reader) {
@@ -76,6 +81,11 @@ func (k *keys) press(ctx context.Context, key byte) error {
 			return k.turned(&k.dead, t.ReviveNode(ctx, k.node()), "%s of %s is back", k.node(), t.Name())
 		}
 		return k.turned(&k.dead, t.KillNode(ctx, k.node()), "%s of %s has died: its Pods answer no more, and the others do", k.node(), t.Name())
+	case 'd':
+		if k.drained {
+			return k.turned(&k.drained, disable(ctx, t, k.leaving(), nil), "%s of %s gets new connections again", k.leaving(), t.Name())
+		}
+		return k.turned(&k.drained, disable(ctx, t, k.leaving(), ""), "%s of %s drains: its open connections stay, and new ones go elsewhere", k.leaving(), t.Name())
 	case 'h':
 		if k.away {
 			return k.turned(&k.away, k.Hub.StartAPIServer(ctx), "the hub is back: what was asked for meanwhile is done now")
@@ -93,6 +103,11 @@ func (k *keys) press(ctx context.Context, key byte) error {
 			return errors.New("let the hub be there (h), and each proxy reach it (p), first")
 		}
 		return k.replaceHub(ctx)
+	case 'b':
+		if k.away {
+			return errors.New("let the hub be there (h) first")
+		}
+		return k.restoreTenant(ctx, k.Tenants[1])
 	case '\n', '\r':
 		return nil
 	}
@@ -145,6 +160,34 @@ func (k *keys) replaceHub(ctx context.Context) error {
 		k.say("the new hub knows all that is served, and is followed")
 	}
 	return err
+}
+
+// restoreTenant has a tenant's cluster be lost and another one take its place, with what a backup has.
+func (k *keys) restoreTenant(ctx context.Context, t *fleet.Tenant) error {
+	saved, err := t.Backup(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	before, err := addressesOf(ctx, t)
+	if err != nil {
+		return err
+	}
+	k.say("the cluster of %s is lost with all that it knew; another one starts in its place …", t.Name())
+	if err := k.LoseTenant(ctx, t); err != nil {
+		return err
+	}
+	if err := k.RejoinTenant(ctx, t); err != nil {
+		return err
+	}
+	k.say("its Tenant is bound to it, and its agent is at work; what the backup has is applied …")
+	if err := t.Apply(ctx, saved...); err != nil {
+		return err
+	}
+	if err := awaitAddresses(ctx, k.Fleet, t, before); err != nil {
+		return err
+	}
+	k.say("the Services of %s are there again, each with its address", t.Name())
+	return nil
 }
 
 // shown counts the LoadBalancers whose status has an address.

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// awaitNodePorts waits until each node answers for each Service of type LoadBalancer. An address can be served before every node's
+// awaitNodePorts waits until each node answers for each Service that has that address. An address can be served before every node's
 // kube-proxy knows of the Service; the proxy in Go then tries another node, which a kernel that rewrites packets can't.
-func (s *story) awaitNodePorts(ctx context.Context, t *fleet.Tenant) error {
+func (s *story) awaitNodePorts(ctx context.Context, t *fleet.Tenant, a netip.Addr) error {
 	if !s.inKernel {
 		return nil
 	}
@@ -26,7 +27,8 @@ func (s *story) awaitNodePorts(ctx context.Context, t *fleet.Tenant) error {
 		return err
 	}
 	for _, o := range services.Items {
-		if o.Spec.Type != v1.ServiceTypeLoadBalancer || o.DeletionTimestamp != nil {
+		has := func(i v1.LoadBalancerIngress) bool { return i.IP == a.String() }
+		if o.DeletionTimestamp != nil || !slices.ContainsFunc(o.Status.LoadBalancer.Ingress, has) {
 			continue
 		}
 		for _, port := range o.Spec.Ports {
@@ -61,11 +63,15 @@ func answers(ctx context.Context, w traffic.Way, protocol v1.Protocol) error {
 // awaitEndpoints waits until each node sends to each Pod of app dns by a Service's UDP port: word of a Pod that is ready reaches the
 // nodes' kube-proxies a moment later.
 func (s *story) awaitEndpoints(ctx context.Context, t *fleet.Tenant, name string) error {
-	if err := s.awaitNodePorts(ctx, t); err != nil {
-		return err
-	}
 	o, err := service(ctx, t, name)
 	if err != nil {
+		return err
+	}
+	a, err := addressOf(o)
+	if err != nil {
+		return err
+	}
+	if err := s.awaitNodePorts(ctx, t, a); err != nil {
 		return err
 	}
 	at := slices.IndexFunc(o.Spec.Ports, func(p v1.ServicePort) bool { return p.Protocol == v1.ProtocolUDP })

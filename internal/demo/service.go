@@ -143,9 +143,9 @@ func awaitComplaint(ctx context.Context, t *fleet.Tenant, name, reason, fix stri
 // ask makes one request.
 func ask(ctx context.Context, w traffic.Way) (traffic.Answer, error) { return w.Ask(ctx, "/") }
 
-// firstAnswers makes one request through each proxy once every node knows the Service, without a second try, and judges who answers.
+// firstAnswers makes one request through each proxy once every node knows the Services there, without a second try, and judges who answers.
 func (s *story) firstAnswers(ctx context.Context, t *fleet.Tenant, a netip.Addr, port uint16) error {
-	if err := s.awaitNodePorts(ctx, t); err != nil {
+	if err := s.awaitNodePorts(ctx, t, a); err != nil {
 		return err
 	}
 	return s.answersAt(ctx, t, a, port, s.Proxies...)
@@ -161,7 +161,7 @@ func (s *story) answersAt(ctx context.Context, t *fleet.Tenant, a netip.Addr, po
 	for _, p := range proxies {
 		began := time.Now()
 		answer, err := ask(ctx, p.Way(a, port))
-		s.judged++
+		s.judged.Add(1)
 		if err != nil {
 			return fmt.Errorf("a request to %s:%d through %s: %w", a, port, p.Name, err)
 		}

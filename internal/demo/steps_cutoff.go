@@ -88,7 +88,7 @@ func proxyCutOff(ctx context.Context, s *story) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.drain(ctx, holder, node, nil); err != nil {
+	if err := disable(ctx, holder, node, nil); err != nil {
 		return "", err
 	}
 	if err := s.awaitMember(ctx, holder, node, "", ""); err != nil {
@@ -102,7 +102,7 @@ func proxyCutOff(ctx context.Context, s *story) (string, error) {
 
 // leaveBehind drains a node and gives up the one address of the pool scarce, and waits until both wait for the proxy that is cut off.
 func (s *story) leaveBehind(ctx context.Context, holder *fleet.Tenant, node string, a netip.Addr, cut *fleet.Proxy) error {
-	if err := s.drain(ctx, holder, node, ""); err != nil {
+	if err := disable(ctx, holder, node, ""); err != nil {
 		return err
 	}
 	if err := giveUp(ctx, holder, "scarce"); err != nil {
@@ -144,7 +144,7 @@ func (s *story) serveWithout(ctx context.Context, t *fleet.Tenant, name string, 
 	if err != nil {
 		return a, err
 	}
-	if err := s.awaitNodePorts(ctx, t); err != nil {
+	if err := s.awaitNodePorts(ctx, t, a); err != nil {
 		return a, err
 	}
 	for _, p := range s.Proxies {
@@ -158,8 +158,8 @@ func (s *story) serveWithout(ctx context.Context, t *fleet.Tenant, name string, 
 	return a, nil
 }
 
-// drain annotates a Node so that it gets nothing new, as a person does; value nil ends that.
-func (s *story) drain(ctx context.Context, t *fleet.Tenant, node string, value any) error {
+// disable annotates a Node so that it gets nothing new, as a person does; value nil ends that.
+func disable(ctx context.Context, t *fleet.Tenant, node string, value any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterv1.DisabledAnnotation: value}}})
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func (s *story) askFlow(ctx context.Context, t *fleet.Tenant, w traffic.Way) (po
 func (s *story) askDatagram(ctx context.Context, t *fleet.Tenant, f *traffic.Flow, w traffic.Way, text string) (pod string, err error) {
 	begun := time.Now()
 	a, err := f.Ask(ctx, text)
-	s.judged++
+	s.judged.Add(1)
 	if err != nil {
 		return "", fmt.Errorf("%s at UDP %s through %s: %w", t.Name(), w.Address, w.Name, err)
 	}

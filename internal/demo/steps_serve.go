@@ -101,7 +101,7 @@ func (s *story) ask(ctx context.Context, t *fleet.Tenant, app string, w traffic.
 	for range requests {
 		begun := time.Now()
 		answer, err := ask(ctx, w)
-		s.judged++
+		s.judged.Add(1)
 		if err != nil {
 			return nil, fmt.Errorf("%s through %s: %w", t.Name(), w.Name, err)
 		}

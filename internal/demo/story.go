@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fairlead.dev/fairlead/internal/fleet"
@@ -28,6 +29,9 @@ type step struct {
 	name string
 	// inNamespaces says that it needs what only network namespaces have: IPv6, routes.
 	inNamespaces bool
+	// beside says that it runs while the last step before it that isn't does, after those in between. Neither may disturb the other:
+	// it frees no address that who is beside it may be given, and has none of its nodes.
+	beside bool
 	// run returns what was measured.
 	run func(context.Context, *story) (string, error)
 	// plot of a long step: what happens, and what is expected. Nil: the name says it.
@@ -46,10 +50,17 @@ var steps = []step{
 	{name: "scaled-up", run: scaledUp},
 	{name: "scaled-down", run: scaledDown},
 	{name: "node-killed", run: nodeKilled},
+	{name: "drain", run: drain, plot: drainPlot},
+	{name: "local-policy", run: localPolicy, plot: localPolicyPlot},
+	{name: "quota", run: quota, beside: true},
+	{name: "wanted-address", run: wantedAddress, beside: true},
+	{name: "one-address", run: oneAddress, beside: true},
+	{name: "hub-service", run: hubService, beside: true},
 	{name: "manager-restart", run: managerRestart},
 	{name: "agent-restart", run: agentRestart},
 	{name: "hub-away", run: hubAway, plot: hubAwayPlot},
 	{name: "hub-replaced", run: hubReplaced, plot: hubReplacedPlot},
+	{name: "tenant-restored", run: tenantRestored, plot: tenantRestoredPlot},
 	{name: "deleted", run: deleted},
 	{name: "cluster-ip", run: clusterIP},
 	{name: "pool-empty", run: poolEmpty},
@@ -78,8 +89,8 @@ type story struct {
 	// away is how long the hub is.
 	away time.Duration
 	// judged counts requests.
-	judged int
-	// say prints a line, began is when the present step did.
+	judged atomic.Int64
+	// say prints a line, began is when the present step did that is beside no other.
 	say   func(format string, args ...any)
 	began time.Time
 }
@@ -110,32 +121,21 @@ func Check(ctx context.Context, o Options) error {
 	}
 	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.Dir)
 	s := &story{Fleet: f, inKernel: o.Dataplane == "nftables", away: cmp.Or(o.Away, time.Minute), say: say}
-	for i, step := range selected {
-		if step.plot != nil {
-			say("%2d %-16s …    %s", i+1, step.name, strings.Join(step.plot(s), "\n"+strings.Repeat(" ", 25)))
-		}
-		s.began = time.Now()
-		measured, err := step.run(ctx, s)
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		took := time.Since(s.began).Round(100 * time.Millisecond)
-		if err != nil {
-			say("%2d %-16s FAIL %6s  %s", i+1, step.name, took, err)
+	for _, r := range rounds(selected) {
+		if err := s.tell(ctx, r); err != nil {
 			dumping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
 			if err := f.Dump(dumping); err != nil {
 				say("   %s", err)
 			}
-			return fmt.Errorf("step %s failed after %s: %w\nlogs and objects are in %s", step.name, took, err, f.Dir)
+			return fmt.Errorf("%w\nlogs and objects are in %s", err, f.Dir)
 		}
-		say("%2d %-16s ok   %6s  %s", i+1, step.name, took, measured)
 	}
-	if o.Only == "" && s.judged < fewest {
-		return fmt.Errorf("only %d requests were judged in all, the story needs %d", s.judged, fewest)
+	if judged := s.judged.Load(); o.Only == "" && judged < fewest {
+		return fmt.Errorf("only %d requests were judged in all, the story needs %d", judged, fewest)
 	}
 	keep = false
-	say("%d steps hold, %d requests judged, %s in all", len(selected), s.judged, time.Since(began).Round(time.Second))
+	say("%d steps hold, %d requests judged, %s in all", len(selected), s.judged.Load(), time.Since(began).Round(time.Second))
 	return nil
 }
 
@@ -157,6 +157,7 @@ func selectSteps(only string, inNamespaces bool) ([]step, error) {
 		case s.name == only && s.inNamespaces && !inNamespaces:
 			return nil, fmt.Errorf("step %s needs network namespaces: choose a --dataplane other than %s", only, builtin)
 		case (only == "" || s.name == only || i == 0) && (inNamespaces || !s.inNamespaces):
+			s.beside = s.beside && only == ""
 			chosen = append(chosen, s)
 		}
 	}
@@ -184,16 +185,21 @@ func (s *story) services(held [tenants]int) []traffic.Service {
 
 // measure is a window that is yet to be judged.
 func (s *story) measure(ctx context.Context, held [tenants]int, event func(context.Context) error) ([]traffic.Report, error) {
+	return s.around(ctx, s.services(held), event)
+}
+
+// around is measure of any Services.
+func (s *story) around(ctx context.Context, services []traffic.Service, event func(context.Context) error) ([]traffic.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g := traffic.NewGenerator()
 	defer g.Stop()
-	for _, service := range s.services(held) {
+	for _, service := range services {
 		g.Add(ctx, service)
 	}
 	reports, err := g.Around(ctx, event)
 	for _, r := range reports {
-		s.judged += r.Sent
+		s.judged.Add(int64(r.Sent))
 	}
 	return reports, err
 }

@@ -7,14 +7,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"fairlead.dev/fairlead/examples"
 	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/testkit"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// joinTimeout is how long the nodes of a cluster may take to join it.
+const joinTimeout = 30 * time.Second
 
 // person is the field owner of what a person would apply.
 const person = "kubectl"
@@ -26,6 +31,7 @@ type Cluster struct {
 	// parts are its processes, apiServer is one of them.
 	parts     []*Program
 	apiServer *Program
+	nodes     *testkit.Process // nil: it has none
 }
 
 // keep restarts its parts where they die, and tells of it.
@@ -66,6 +72,43 @@ func (c *Cluster) Restore(ctx context.Context, from testkit.Copy, bump int) erro
 // Empty starts it anew without any object: another cluster at the same address.
 func (c *Cluster) Empty(ctx context.Context) error {
 	return c.anew(func() error { return c.ControlPlane.Empty(ctx) })
+}
+
+// Lose ends it for good, its nodes included, and starts another cluster at the same address, whose nodes have the same names and
+// addresses, and which has no object else. It returns once they have joined.
+func (c *Cluster) Lose(ctx context.Context) error {
+	return c.anew(func() error {
+		if err := c.nodes.Kill(); err != nil {
+			return err
+		}
+		if err := c.ControlPlane.Empty(ctx); err != nil {
+			return err
+		}
+		if err := c.nodes.Start(); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+		defer cancel()
+		for _, n := range c.Nodes() {
+			if err := testkit.Poll(ctx, 20*time.Millisecond, n.Name+" to join "+c.Name(), func(ctx context.Context) error { return c.isReady(ctx, n.Name) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) isReady(ctx context.Context, node string) error {
+	o := &v1.Node{}
+	if err := c.API.Get(ctx, client.ObjectKey{Name: node}, o); err != nil {
+		return err
+	}
+	for _, condition := range o.Status.Conditions {
+		if condition.Type == v1.NodeReady && condition.Status == v1.ConditionTrue {
+			return nil
+		}
+	}
+	return errors.New("it is not Ready")
 }
 
 // anew lets its parts end while do stops and starts them.

@@ -81,6 +81,7 @@ type Tenant struct {
 	Agent *Program
 	Pods  *PodTracker
 	relay *Relay // from its nodes, where they are elsewhere, to its API server
+	own   string // the kubeconfig of its agent in its own cluster
 }
 
 // Proxy is one proxy process.
@@ -250,7 +251,7 @@ func (f *Fleet) startTenant(ctx context.Context, name string, number int) (*Tena
 	for i := range nodes {
 		nodes[i] = testkit.NodeSpec{Name: fmt.Sprintf("node-%d", i+1), Address: f.Network.node(number, i+1), Address6: f.Network.node6(number, i+1)}
 	}
-	if _, err := c.StartNodes(ctx, nodes); err != nil {
+	if c.nodes, err = c.StartNodes(ctx, nodes); err != nil {
 		return t, err
 	}
 	t.keep(f.died)

@@ -46,6 +46,20 @@ func (f *Fleet) NodesGroup(ctx context.Context, t *Tenant) (*v1alpha1.TargetGrou
 	return g, f.Hub.API.Get(ctx, client.ObjectKey{Namespace: t.Name(), Name: "nodes-0"}, g)
 }
 
+// LoadBalancerOf is what the hub has of a tenant's Service of the namespace default.
+func (f *Fleet) LoadBalancerOf(ctx context.Context, t *Tenant, service string) (*clusterv1.LoadBalancer, error) {
+	list := &clusterv1.LoadBalancerList{}
+	if err := f.Hub.API.List(ctx, list, client.InNamespace(t.Name())); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].Annotations[v1alpha1.AnnotationOrigin] == "Service/default/"+service {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, fmt.Errorf("the hub has no LoadBalancer of %s's Service %s", t.Name(), service)
+}
+
 // Member is what the hub says of a tenant's node; an empty State: it is plainly active.
 func (f *Fleet) Member(ctx context.Context, t *Tenant, node string) (v1alpha1.MemberStatus, error) {
 	g, err := f.NodesGroup(ctx, t)

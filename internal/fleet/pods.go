@@ -22,7 +22,7 @@ const endsWithin = 2 * time.Second
 // PodTracker knows which Pods there were, and when.
 type PodTracker struct {
 	cluster string
-	stop    context.CancelFunc
+	stop    context.CancelFunc // of the present watch
 
 	mu   sync.Mutex
 	pods map[string]trackedPod // by namespace/name
@@ -35,12 +35,31 @@ type trackedPod struct {
 
 // trackPods watches the Pods of a cluster until it is stopped.
 func trackPods(ctx context.Context, c *Cluster) (*PodTracker, error) {
+	t := &PodTracker{cluster: c.Name(), stop: func() {}, pods: map[string]trackedPod{}}
+	return t, t.watch(ctx, c)
+}
+
+// anew watches the Pods of a cluster that has taken the place of the one before: all that were there have ended.
+func (t *PodTracker) anew(ctx context.Context, c *Cluster) error {
+	t.stop()
+	t.mu.Lock()
+	for key, p := range t.pods {
+		if p.ends.IsZero() {
+			p.ends = time.Now()
+			t.pods[key] = p
+		}
+	}
+	t.mu.Unlock()
+	return t.watch(ctx, c)
+}
+
+func (t *PodTracker) watch(ctx context.Context, c *Cluster) error {
 	client, err := kubernetes.NewForConfig(c.RESTConfig())
 	if err != nil {
-		return nil, fmt.Errorf("making a client of %s: %w", c.Name(), err)
+		return fmt.Errorf("making a client of %s: %w", c.Name(), err)
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	t := &PodTracker{cluster: c.Name(), stop: stop, pods: map[string]trackedPod{}}
+	t.stop = stop
 	factory := informers.NewSharedInformerFactory(client, 0)
 	note := func(o any) {
 		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -64,18 +83,24 @@ func trackPods(ctx context.Context, c *Cluster) (*PodTracker, error) {
 	})
 	if err != nil {
 		stop()
-		return nil, fmt.Errorf("watching the Pods of %s: %w", c.Name(), err)
+		return fmt.Errorf("watching the Pods of %s: %w", c.Name(), err)
 	}
 	factory.Start(running.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
 		stop()
-		return nil, fmt.Errorf("watching the Pods of %s: %w", c.Name(), context.Cause(ctx))
+		return fmt.Errorf("watching the Pods of %s: %w", c.Name(), context.Cause(ctx))
 	}
-	return t, nil
+	return nil
 }
 
-// Allow returns a judge of answers: they must come from this cluster's Pods with that label app.
+// Allow returns a judge of answers: they must come from this cluster's Pods with that label app, and not from one that was told to end.
 func (t *PodTracker) Allow(app string) func(traffic.Identity, time.Time) string {
+	return t.AllowEnding(app, endsWithin)
+}
+
+// AllowEnding is Allow where a Pod that was told to end may answer for that long, because its node has no other and is not found out
+// before: of a Service with externalTrafficPolicy Local.
+func (t *PodTracker) AllowEnding(app string, within time.Duration) func(traffic.Identity, time.Time) string {
 	return func(who traffic.Identity, begun time.Time) string {
 		if who.Cluster != t.cluster {
 			return fmt.Sprintf("Pod %s of tenant %s answered for %s", who.Pod, who.Cluster, t.cluster)
@@ -88,7 +113,7 @@ func (t *PodTracker) Allow(app string) func(traffic.Identity, time.Time) string 
 			return fmt.Sprintf("Pod %s/%s answered, which %s does not have", who.Namespace, who.Pod, t.cluster)
 		case p.labels["app"] != app:
 			return fmt.Sprintf("Pod %s/%s answered for app %s", who.Namespace, who.Pod, app)
-		case !p.ends.IsZero() && begun.After(p.ends.Add(endsWithin)):
+		case !p.ends.IsZero() && begun.After(p.ends.Add(within)):
 			return fmt.Sprintf("Pod %s/%s answered %s after it was told to end", who.Namespace, who.Pod, begun.Sub(p.ends).Round(time.Millisecond))
 		}
 		return ""

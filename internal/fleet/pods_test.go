@@ -31,3 +31,19 @@ func TestWhoMayAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Of a Service with policy Local a Pod that ends may answer for longer, and no longer than that.
+func TestWhoMayAnswerWhileItEnds(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	allow := (&PodTracker{cluster: "prod-eu", pods: map[string]trackedPod{
+		"default/local-1": {labels: map[string]string{"app": "local"}, ends: now.Add(-5 * time.Second)},
+		"default/local-2": {labels: map[string]string{"app": "local"}, ends: now.Add(-7 * time.Second)},
+	}}).AllowEnding("local", 6*time.Second)
+	if why := allow(traffic.Identity{Cluster: "prod-eu", Namespace: "default", Pod: "local-1"}, now); why != "" {
+		t.Error(why)
+	}
+	if why := allow(traffic.Identity{Cluster: "prod-eu", Namespace: "default", Pod: "local-2"}, now); !strings.Contains(why, "7s after it was told to end") {
+		t.Errorf("%q", why)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -87,11 +88,17 @@ func (f *Fleet) startAgent(ctx context.Context, t *Tenant, number int) error {
 	if err != nil {
 		return err
 	}
+	t.own = own
 	t.Agent, err = f.start("agent-"+t.Name(), agentHost+number, testkit.Command{}, "agent",
 		"--tenant="+t.Name(),
 		"--hub-kubeconfig="+f.kubeconfig(agentIdentity(t)),
 		"--kubeconfig="+own)
 	return err
+}
+
+// Command is a subcommand as the hub's operator runs it, who has all rights there.
+func (f *Fleet) Command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, f.options.Self, append(args, "--kubeconfig="+f.Hub.Kubeconfig())...)
 }
 
 // startProxy starts a proxy that may bind no port below 1024.

@@ -73,10 +73,13 @@ func TestKeys(t *testing.T) {
 		{"r", "first"}, // is refused while a proxy is cut off
 		{"p", "edge-2 reaches the hub again"},
 		{"n", "node-2 of prod-eu has died"},
+		{"d", "node-3 of prod-eu drains"},
 		{"h", "the hub is away"},
 		{"", "this is what it said last"},
 		{"h", "the hub is back"},
+		{"d", "node-3 of prod-eu gets new connections again"},
 		{"n", "node-2 of prod-eu is back"},
+		{"b", "the Services of prod-us are there again"},
 		{"r", "the new hub knows all that is served"},
 		{"?", "Keys;"},
 	} {
