@@ -1,8 +1,8 @@
 // Package member turns what is seen of a LoadBalancer's targets of kind Machine or Node into what is wanted of each:
 //
-//	Machine, Node ─▶ Resolve ─▶ addresses ┐
-//	                                      ├─▶ Member ─▶ Decide ─▶ state, what the TargetGroup is to say, hook
-//	proxies' words ─▶ Look ─▶ Sight ──────┘
+//	Machine, Node ─▶ Selector, Addresses ┐
+//	                                     ├─▶ Member ─▶ Decide ─┬─▶ Place ─▶ TargetGroups
+//	proxies' words ─▶ Look ─▶ Sight ─────┘                     └─▶ Annotate ─▶ state and hook of the Machine
 //
 // It calls nothing and knows no clock: how long a member has been waited for, the caller says. A state is of what was
 // observed on the data plane, never of what was asked for. What is safe to do hangs on what is seen now; the state before
