@@ -122,7 +122,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, leading
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	if err := controller.Setup(ctx, mgr, controller.Options{Logger: o.Logger, Controllers: o.Controllers, Watcher: watcher, Metrics: registry, Check: guard.Check}); err != nil {
+	if err := controller.Setup(ctx, mgr, controller.Options{Logger: o.Logger, Controllers: o.Controllers, Watcher: watcher, Metrics: registry, Guard: guard}); err != nil {
 		return nil, err
 	}
 	o.Logger.Info("manager starts", "controllers", o.Controllers, "leaderElection", o.LeaderElection.Enabled)

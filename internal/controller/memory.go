@@ -50,13 +50,37 @@ func (w *wiring) remember(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", m.of, err)
 		}
-		registration, err := informer.AddEventHandler(m.to)
+		registration, err := informer.AddEventHandler(w.following(m.to))
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", m.of, err)
 		}
 		w.synced = append(w.synced, registration.HasSynced)
 	}
 	return nil
+}
+
+// following has the guard look at what each object follows before its handler takes it in.
+func (w *wiring) following(h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+	if w.Guard == nil {
+		return h
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { h.OnAdd(o, false) },
+		UpdateFunc: func(before, o any) {
+			b, ok := before.(client.Object)
+			if n, ok2 := o.(client.Object); ok && ok2 && b.GetUID() == n.GetUID() {
+				w.Guard.Follows(b, n)
+			}
+			h.OnUpdate(before, o)
+		},
+		DeleteFunc: h.OnDelete,
+	}
+}
+
+func (w *wiring) wentBack(what, before, now string) {
+	if w.Guard != nil {
+		w.Guard.WentBack(what, before, now)
+	}
 }
 
 // Complete waits until all memory is complete.

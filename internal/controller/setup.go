@@ -59,8 +59,8 @@ type Options struct {
 	Controllers []string
 	// Watcher lists and watches ProxyReports.
 	Watcher client.WithWatch
-	// Check says why nothing may be written now; nil: everything may.
-	Check func(context.Context) error
+	// Guard says why nothing may be written now, and hears of versions that go back; nil: everything may be.
+	Guard *lead.Guard
 	// Metrics are registered here.
 	Metrics prometheus.Registerer
 }
@@ -84,10 +84,10 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 		return fmt.Errorf("indexing endpoint slices: %w", err)
 	}
 	w := &wiring{Options: o, mgr: mgr, client: mgr.GetClient(), versions: kit.NewVersions()}
-	if o.Check != nil {
-		w.client = lead.Client(w.client, o.Check)
+	if o.Guard != nil {
+		w.client = lead.Client(w.client, o.Guard.Check)
 	}
-	w.fleet = fleet.New(fleet.Options{Logger: o.Logger.With("part", "fleet"), Now: time.Now, Lease: w.readLease})
+	w.fleet = fleet.New(fleet.Options{Logger: o.Logger.With("part", "fleet"), Now: time.Now, Lease: w.readLease, WentBack: w.wentBack})
 	w.runner = w.fleet.Runner(fleet.Source{Cache: mgr.GetCache(), Watcher: o.Watcher})
 	if err := mgr.Add(w.runner); err != nil {
 		return fmt.Errorf("adding the fleet: %w", err)

@@ -83,7 +83,7 @@ func newManager(w *World, name string) *manager {
 	m.guard.OnChange(func(err error) { m.ends = err })
 	quiet := slog.New(slog.DiscardHandler)
 	cached, live := lead.Client(&cacheClient{m: m}, m.mayWrite), &liveReader{m: m}
-	m.fleet = fleet.New(fleet.Options{Logger: quiet, Now: time.Now, Lease: m.readLease})
+	m.fleet = fleet.New(fleet.Options{Logger: quiet, Now: time.Now, Lease: m.readLease, WentBack: m.wentBack})
 	m.keeper = ledger.New(ledger.Options{
 		Logger: quiet, Client: cached, Reader: live, Settled: m.settled, Trouble: m.trouble, PoolsOf: func(string) []string { return []string{poolName} },
 		Wake: func(r ipam.Ref) { m.lbs.Wake(r) }, Changed: func([]string, []string) {},
@@ -113,6 +113,13 @@ func (m *manager) settled(pool string, v proof.Version) bool {
 		}
 	}
 	return true
+}
+
+// wentBack hears of versions that do.
+func (m *manager) wentBack(what, before, now string) {
+	if !m.w.has(OlderVersions) {
+		m.guard.WentBack(what, before, now)
+	}
 }
 
 // trouble is the fleet's.

@@ -85,8 +85,12 @@ func (m *manager) handle(k kind, n int) bool {
 
 func (m *manager) set(k kind, o client.Object, first bool) {
 	key := keyOf(o)
+	before := m.cache[k][key]
 	m.cache[k][key] = o
 	m.later(k, func() {
+		if before != nil && before.GetUID() == o.GetUID() && k != leases && k != proxies && !m.w.has(OlderVersions) {
+			m.guard.Follows(before, o)
+		}
 		switch o := o.(type) {
 		case *clusterv1.LoadBalancer:
 			m.versions.Of(o)

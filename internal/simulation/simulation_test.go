@@ -157,6 +157,7 @@ var planted = []simulation.Options{
 	{Bug: simulation.SettledAtOnce},
 	{Bug: simulation.ErrorsForgotten},
 	{Bug: simulation.OldCaches, Changes: true},
+	{Bug: simulation.OlderVersions, Changes: true},
 	{Bug: simulation.FrozenGranted, Changes: true},
 	{Bug: simulation.MemoryNotFiled, Changes: true},
 	{Bug: simulation.ChangeNotSaid, Changes: true},

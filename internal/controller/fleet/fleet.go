@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,6 +40,8 @@ type Options struct {
 	Now func() time.Time
 	// Lease reads a proxy's Lease from the API server itself, before the proxy is taken for silent.
 	Lease func(ctx context.Context, name string) (*coordinationv1.Lease, error)
+	// WentBack hears of a list of ProxyReports that is older than what was known: the hub is an older copy. nil: nobody does.
+	WentBack func(what, before, now string)
 }
 
 // Fleet is safe for concurrent use.
@@ -46,6 +49,8 @@ type Fleet struct {
 	log   *slog.Logger
 	now   func() time.Time
 	lease func(ctx context.Context, name string) (*coordinationv1.Lease, error)
+	// wentBack is never nil.
+	wentBack func(what, before, now string)
 
 	mu       sync.Mutex
 	proxies  map[string]*v1alpha1.Proxy
@@ -75,8 +80,11 @@ type leaseWord struct {
 
 // New returns a Fleet that knows nothing.
 func New(o Options) *Fleet {
+	if o.WentBack == nil {
+		o.WentBack = func(string, string, string) {}
+	}
 	return &Fleet{
-		log: o.Logger, now: o.Now, lease: o.Lease,
+		log: o.Logger, now: o.Now, lease: o.Lease, wentBack: o.WentBack,
 		proxies: map[string]*v1alpha1.Proxy{}, leases: map[string]leaseWord{}, silent: map[string]bool{}, liveness: proof.NewLiveness(),
 		reports: map[string]map[string]*v1alpha1.ProxyReport{}, views: map[string][]*proof.Proxy{}, change: newChange(),
 		wake: make(chan struct{}, 1), rearm: make(chan struct{}, 1), reading: make(chan struct{}),
@@ -159,6 +167,11 @@ func (f *Fleet) view(p *v1alpha1.Proxy) *proof.Proxy {
 		Epoch:    p.Status.Epoch, Thawed: p.Status.ThawedEpoch, OnMachine: p.Spec.MachineRef != nil,
 		Through: proof.ParseThrough(p.Status.Through),
 		Reports: map[string]*v1alpha1.ProxyReport{},
+	}
+	for _, text := range p.Spec.Addresses {
+		if a, err := netip.ParseAddr(text); err == nil && !a.IsUnspecified() { // else it is nobody's to reach
+			v.Addresses = append(v.Addresses, a.Unmap())
+		}
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHubChanged); c != nil && c.Status == metav1.ConditionTrue {
 		v.HubChanged = c.Reason

@@ -79,6 +79,24 @@ func TestReportsAreCompleteUpToTheVersionDelivered(t *testing.T) {
 	}
 }
 
+// Reports are believed up to a version. In an older copy of the hub that would be believed of what is to come.
+func TestAnOlderListOfReportsIsToldOf(t *testing.T) {
+	var told []string
+	f := New(Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now, WentBack: func(_, before, now string) { told = append(told, before+" "+now) }})
+	store := reportStore{f}
+	for _, version := range []string{"10", "10", "100044"} {
+		if err := store.Replace(nil, version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) > 0 {
+		t.Errorf("told %q", told)
+	}
+	if err := store.Replace(nil, "59"); err != nil || len(told) != 1 || told[0] != "100044 59" {
+		t.Errorf("told %q, error %v", told, err)
+	}
+}
+
 func TestChangeNamesWhoIsConcerned(t *testing.T) {
 	f := newFleet(nil)
 	store := reportStore{f}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/proof"
@@ -52,6 +53,12 @@ func (s reportStore) Delete(obj any) error {
 
 // Replace takes a list that is complete up to version.
 func (s reportStore) Replace(list []any, version string) error {
+	s.f.mu.Lock()
+	reached := s.f.reached
+	s.f.mu.Unlock()
+	if v, err := proof.ParseVersion(version); err == nil && v < reached {
+		s.f.wentBack("the list of ProxyReports", strconv.FormatUint(uint64(reached), 10), version)
+	}
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	gone := map[types.NamespacedName]struct{}{}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ErrHubChanged ends a manager's run: the hub is not the one that its caches are of.
@@ -102,6 +104,19 @@ func (g *Guard) Opened() {
 	g.mu.Lock()
 	g.opened++
 	g.mu.Unlock()
+}
+
+// Follows takes an object as an informer has it, in place of the one that it had. A hub's versions only rise: one that goes back is of an
+// older copy, whatever the leaders' Lease says. Where nobody led for a while, that may be one of two copies.
+func (g *Guard) Follows(before, now client.Object) {
+	if order, err := resourceversion.CompareResourceVersion(now.GetResourceVersion(), before.GetResourceVersion()); err == nil && order < 0 {
+		g.WentBack(fmt.Sprintf("%T %s", now, client.ObjectKeyFromObject(now)), before.GetResourceVersion(), now.GetResourceVersion())
+	}
+}
+
+// WentBack notes that something which was at one version is at an earlier one now.
+func (g *Guard) WentBack(what, before, now string) {
+	_ = g.change("%s was at version %s, and is at %s", what, before, now) // whoever writes next is told
 }
 
 // Check says why nothing may be written now.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -230,5 +231,28 @@ func TestAManagerThatNeverLedKnowsAHubThatWasRestoredSince(t *testing.T) {
 	s.lease.fails = errors.New("away")
 	if err := s.Meet(t.Context()); err == nil {
 		t.Error("nothing was read, and it was content")
+	}
+}
+
+// Of two copies, restored one after the other while nobody leads, the later one has the younger Lease. Versions go back all the same.
+func TestAnObjectWhoseVersionGoesBackEndsTheRun(t *testing.T) {
+	at := func(version string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", ResourceVersion: version}}
+	}
+	for _, c := range []struct {
+		before, now string
+		ends        bool
+	}{{"7", "7", false}, {"7", "10", false}, {"100044", "59", true}, {"10", "9", true}, {"7", "", false}, {"x", "3", false}} {
+		s := newScene()
+		if err := s.renew("me", 3); err != nil {
+			t.Fatal(err)
+		}
+		s.Follows(at(c.before), at(c.now))
+		if got := errors.Is(s.ended, ErrHubChanged); got != c.ends {
+			t.Errorf("from %q to %q: %v", c.before, c.now, s.ended)
+		}
+		if err := s.Check(t.Context()); errors.Is(err, ErrHubChanged) != c.ends {
+			t.Errorf("from %q to %q it may write: %v", c.before, c.now, err)
+		}
 	}
 }
