@@ -56,6 +56,8 @@ var rules = []rule{
 		Why: "what may be believed is a pure function"},
 	{Folder: "internal/member", Never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
 		Why: "what is wanted of a member is a pure function"},
+	{Folder: "internal/endpoint", Only: []string{},
+		Why: "who is told which endpoint is a pure function"},
 	{Folder: "internal/proxy", Never: []string{module + "/internal/dataplane/builtin", module + "/internal/dataplane/nftables", module + "/internal/controller", module + "/internal/agent", "sigs.k8s.io/controller-runtime"},
 		Why: "implementations are named in internal/app/registry.go alone"},
 	{Folder: "internal/controller", Never: []string{module + "/internal/dataplane", module + "/internal/proxy", module + "/internal/agent"},
