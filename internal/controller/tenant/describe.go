@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -77,29 +78,31 @@ func describe(f facts) v1alpha1.TenantStatus {
 	if !f.owned {
 		return s
 	}
+	s.ClusterUID = uidOf(f.tenant.Cluster())
 	if f.lease == nil {
-		s.ClusterUID = f.tenant.Cluster()
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, "No agent has come yet: start one with the Tenant's kubeconfig.")
 		return s
 	}
-	uid := f.lease.Annotations[v1alpha1.AnnotationClusterUID]
-	if s.ClusterUID = f.tenant.Cluster(); s.ClusterUID == "" {
-		s.ClusterUID = uid // the first contact
+	cluster := uidOf(f.lease.Annotations[v1alpha1.AnnotationClusterUID])
+	if f.tenant.Cluster() == "" {
+		s.ClusterUID = cluster // the first contact
 	}
-	ours := uid != "" && uid == s.ClusterUID
-	if ours {
-		if v := f.lease.Annotations[v1alpha1.AnnotationVersion]; v != "" {
-			s.AgentVersion = v
-		}
+	ours := cluster != "" && cluster == s.ClusterUID
+	if v := f.lease.Annotations[v1alpha1.AnnotationVersion]; ours && version.MatchString(v) {
+		s.AgentVersion = v
 	}
-	other := f.refused
+	other := uidOf(f.refused)
 	if other == "" && !ours && !f.silent {
-		other = uid
+		other = cluster
 	}
 	against := ""
 	if other != "" && other != s.ClusterUID {
-		against = fmt.Sprintf("The agent of another cluster, %s, asks for this Tenant, which is bound to cluster %s; it is refused. Give it a Tenant of its own; or, if it replaces that cluster, run: kubectl annotate tenant %s --overwrite %s=%s",
-			other, s.ClusterUID, f.tenant.Name, v1alpha1.AnnotationClusterUID, other)
+		bound := "cluster " + s.ClusterUID
+		if s.ClusterUID == "" {
+			bound = "no cluster, for its annotation " + v1alpha1.AnnotationClusterUID + " is no UID"
+		}
+		against = fmt.Sprintf("The agent of another cluster, %s, asks for this Tenant, which is bound to %s; it is refused. Give it a Tenant of its own; or, if it replaces that cluster, run: kubectl annotate tenant %s --overwrite %s=%s",
+			other, bound, f.tenant.Name, v1alpha1.AnnotationClusterUID, other)
 	}
 	connected := ours && !f.silent
 	switch {
@@ -109,12 +112,29 @@ func describe(f facts) v1alpha1.TenantStatus {
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionTrue, v1alpha1.ReasonAgentConnected, "")
 	case against != "":
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster, against)
+	case s.ClusterUID == "":
+		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, fmt.Sprintf("No agent has come yet that names its cluster by a UID in the annotation %s of its Lease: start one with the Tenant's kubeconfig.", v1alpha1.AnnotationClusterUID))
 	case !ours:
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, fmt.Sprintf("The agent of cluster %s, to which the Tenant is bound, has not come yet: start it with the Tenant's kubeconfig.", s.ClusterUID))
 	default:
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentSilent, "The agent has not renewed its Lease for a while: see to it. What it made is served on.")
 	}
 	return s
+}
+
+// What an agent says on its Lease is a tenant's word. It gets into a status, and from there into a command that a person is told
+// to run, if it can't be anything but what it is to be.
+var (
+	uid     = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$`)
+	version = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_~-]{0,62}$`)
+)
+
+// uidOf is a word that can be a cluster's UID; empty: it is none.
+func uidOf(word string) string {
+	if !uid.MatchString(word) {
+		return ""
+	}
+	return word
 }
 
 func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,5 +80,35 @@ func TestUsageIsWrittenRarely(t *testing.T) {
 	}
 	if u := got.Status.Usage; u == nil || u.Addresses != seconds {
 		t.Errorf("usage is %+v, want %d addresses", u, seconds)
+	}
+}
+
+// What an agent says on its Lease is believed where it can be what it is to be: it gets into a status, and into a command for people.
+func TestAnAgentsWordsAreNoMoreThanWords(t *testing.T) {
+	const good = "11111111-2222-3333-4444-555555555555"
+	long := strings.Repeat("x", 65)
+	for name, c := range map[string]struct {
+		bound, uid, version, refused string
+		want, agent, reason          string
+	}{
+		"first contact":               {uid: good, version: "v1.2.3-0.20260102030405-abcdefabcdef+dirty", want: good, agent: "v1.2.3-0.20260102030405-abcdefabcdef+dirty", reason: v1alpha1.ReasonAgentConnected},
+		"a UID that is too long":      {uid: long, version: "v1", reason: v1alpha1.ReasonAgentNeverSeen},
+		"a UID that is a command":     {uid: "$(reboot)", reason: v1alpha1.ReasonAgentNeverSeen},
+		"a version that is too long":  {uid: good, version: long, want: good, reason: v1alpha1.ReasonAgentConnected},
+		"a version that is no word":   {uid: good, version: "v1\x1b[2J", want: good, reason: v1alpha1.ReasonAgentConnected},
+		"another's that is a command": {bound: good, uid: good, refused: "x;reboot", want: good, reason: v1alpha1.ReasonAgentConnected},
+		"another's":                   {bound: good, uid: good, refused: "uid-2", want: good, reason: v1alpha1.ReasonOtherCluster},
+		"bound to no UID":             {bound: long, uid: good, reason: v1alpha1.ReasonOtherCluster},
+	} {
+		tn := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+		if c.bound != "" {
+			tn.Annotations = map[string]string{v1alpha1.AnnotationClusterUID: c.bound}
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationClusterUID: c.uid, v1alpha1.AnnotationVersion: c.version}}}
+		s := describe(facts{tenant: tn, owned: true, lease: lease, refused: c.refused})
+		said := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAgentConnected)
+		if s.ClusterUID != c.want || s.AgentVersion != c.agent || said.Reason != c.reason || strings.ContainsAny(said.Message, "$\x1b") || strings.Contains(said.Message, ";reboot") || strings.Contains(said.Message, long) {
+			t.Errorf("%s: %q, %q, %+v", name, s.ClusterUID, s.AgentVersion, said)
+		}
 	}
 }
