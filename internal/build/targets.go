@@ -67,7 +67,27 @@ func special(a netip.Addr) bool {
 		netip.AddrFrom16([16]byte{0xfd, 0x20, 0x00, 0xce}): // Google's fd20:ce::/32
 		return true
 	}
+	if inner := embedded(a); inner.IsValid() {
+		return special(inner)
+	}
 	return a.IsLoopback() || a.IsLinkLocalUnicast()
+}
+
+// embedded is the IPv4 address that a translator or a tunnel on the way makes of an IPv6 address; the zero one: none.
+// RFC 6052's 64:ff9b::/96, 6to4's 2002::/16, and ::/96, which is neither :: nor ::1.
+func embedded(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return netip.Addr{}
+	}
+	b := a.As16()
+	switch {
+	case netip.PrefixFrom(a, 96).Masked().Addr() == netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b}),
+		netip.PrefixFrom(a, 96).Masked().Addr() == netip.IPv6Unspecified() && !a.IsLoopback():
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case b[0] == 0x20 && b[1] == 0x02:
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return netip.Addr{}
 }
 
 // contains says that a lies in one of the ranges, whether that opens it or not.
