@@ -61,7 +61,8 @@ func (v *Overview) WriteText(w io.Writer, now time.Time, width Width) error {
 		p.table("NAMESPACE LOADBALANCER STATE ADDRESS CLASS ORIGIN REASON", lbs)
 	}
 	if len(v.Hidden) > 0 {
-		p.line("\nNot visible to you: %s", strings.Join(v.Hidden, ", "))
+		p.line("")
+		p.line("Not visible to you: %s", strings.Join(v.Hidden, ", "))
 	}
 	return p.err
 }
@@ -76,7 +77,7 @@ func (p *printer) table(head string, rows [][]string) {
 	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
 	for _, r := range rows {
 		for i := range r {
-			if r[i] == "" {
+			if r[i] = plain(r[i]); r[i] == "" {
 				r[i] = "-"
 			}
 		}

@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,8 +99,21 @@ type printer struct {
 
 func (p *printer) line(format string, args ...any) {
 	if p.err == nil {
-		_, p.err = fmt.Fprintln(p.w, trimRight(fmt.Sprintf(format, args...)))
+		_, p.err = fmt.Fprintln(p.w, trimRight(plain(fmt.Sprintf(format, args...))))
 	}
+}
+
+// plain shows what a terminal would obey, or would not show: much of what is printed was written by tenants.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 func trimRight(s string) string {
