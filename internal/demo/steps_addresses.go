@@ -20,7 +20,7 @@ import (
 
 // quota: a tenant that has as many addresses as it may waits for the next one, is told what to do, and gets it when it gives one up.
 func quota(ctx context.Context, s *story) (string, error) {
-	t := s.Tenants[1]
+	t := s.Tenants[0] // the other one gets an address in the step beside
 	if _, err := s.serve(ctx, t, "within"); err != nil {
 		return "", err
 	}

@@ -38,11 +38,13 @@ type step struct {
 	plot func(*story) []string
 }
 
-// steps in the order of the story. Each needs the first, and no other.
+// steps in the order of the story. Each needs the first, and no other. The drain comes before those of UDP, whose flows are open
+// for a while after their last datagram.
 var steps = []step{
 	{name: "created", run: created},
 	{name: "spread", run: spread},
 	{name: "second-tenant", run: secondTenant},
+	{name: "drain", run: drain, plot: drainPlot},
 	{name: "two-ports", run: twoPorts},
 	{name: "udp", run: udp},
 	{name: "ipv6", inNamespaces: true, run: ipv6},
@@ -50,7 +52,6 @@ var steps = []step{
 	{name: "scaled-up", run: scaledUp},
 	{name: "scaled-down", run: scaledDown},
 	{name: "node-killed", run: nodeKilled},
-	{name: "drain", run: drain, plot: drainPlot},
 	{name: "local-policy", run: localPolicy, plot: localPolicyPlot},
 	{name: "quota", run: quota, beside: true},
 	{name: "wanted-address", run: wantedAddress, beside: true},
