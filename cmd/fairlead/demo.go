@@ -19,7 +19,8 @@ func newDemoCommand() *cobra.Command {
 		Short: "A hub, two tenant clusters and two proxies on this machine",
 		Long: `Starts a hub and two tenant clusters of three nodes each, without containers and without root, the manager, an
 agent in each tenant and two proxies, applies example Services and shows what happens to requests, until Ctrl-C. On a terminal,
-keys have a node die, the hub go away or be replaced by an empty one, and a proxy be cut off from the hub.
+keys have a node die or drain, the hub go away or be replaced by an empty one, a proxy be cut off from the hub, and a tenant be restored
+from a backup.
 
 With --check it runs its story instead, of ` + strings.Join(demo.Steps(), ", ") + `. It prints a line a
 step, and for long ones what happens and what is expected. It takes about five minutes.
