@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 // Proxy is what is known of one proxy. It is shared and never changed.
 type Proxy struct {
 	Name, Pool string
+	// Addresses are its host's own.
+	Addresses []netip.Addr
 	// Boot of the process that speaks.
 	Boot string
 	// Live: its Lease was seen renewed within Silence.
