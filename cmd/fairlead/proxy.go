@@ -38,7 +38,7 @@ has ended, or --handover-timeout is over. (With data planes that outlive this pr
 	f.StringVar(&o.Name, "name", host, "name of this proxy, unique in the hub")
 	f.StringVar(&o.Pool, "pool", "", "pool that this proxy belongs to; proxies of one pool serve the same addresses")
 	f.StringVar(&o.Zone, "zone", "", "zone that this host is in")
-	f.StringSliceVar(&o.Addresses, "address", nil, "this host's own addresses, for people")
+	f.StringSliceVar(&o.Addresses, "address", nil, "this host's own addresses, as clients reach them: AddressPools of proxyHosts are served there")
 	f.StringVar(&o.Dataplane, "dataplane", "builtin", "what carries the traffic: "+strings.Join(app.Dataplanes(), ", "))
 	f.StringSliceVar(&o.BindAs, "bind-as", nil, "FROM=TO prefixes: addresses of FROM arrive at this host as those of TO (builtin only)")
 	f.IntVar(&o.ConnectAttempts, "connect-attempts", 0, "on how many members a connection is tried; 0: on three (builtin only)")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +47,10 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	own, err := ownAddresses(o.Addresses)
+	if err != nil {
+		return err
+	}
 	raiseFileLimit(log)
 	scheme, err := Scheme()
 	if err != nil {
@@ -77,10 +83,10 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	stop := func() {}
 	defer func() { stop() }()
 	p = proxy.New(proxy.Options{
-		Name: o.Name, Pool: o.Pool, Zone: o.Zone, Addresses: o.Addresses, Version: version.String(),
+		Name: o.Name, Pool: o.Pool, Zone: o.Zone, Addresses: own, Version: version.String(),
 		Hub: hub, Source: hub,
 		NewBuilder: func() proxy.Builder {
-			return build.New(build.Options{ProxyPool: o.Pool, Zone: o.Zone, Check: dp.Check})
+			return build.New(build.Options{ProxyPool: o.Pool, Addresses: own, Zone: o.Zone, Check: dp.Check})
 		},
 		Dataplane: dp,
 		Checker:   checker,
@@ -124,6 +130,24 @@ func (o *ProxyOptions) check() error {
 		return errors.New("--pool: must be set")
 	}
 	return o.Metrics.check()
+}
+
+// ownAddresses reads this host's addresses, as others reach them.
+func ownAddresses(given []string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for _, s := range given {
+		a, err := netip.ParseAddr(s)
+		if err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() {
+			return nil, fmt.Errorf("--address %q: must be an IP address at which others reach this host, such as 192.0.2.20", s)
+		}
+		if a = a.Unmap(); !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	if len(out) > 16 {
+		return nil, fmt.Errorf("--address: %d addresses are given, 16 are the limit: leave some out", len(out))
+	}
+	return out, nil
 }
 
 func checkProxyName(name string) error {

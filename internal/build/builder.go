@@ -36,7 +36,7 @@ type Builder struct {
 func New(opts Options) *Builder {
 	return &Builder{
 		opts: opts, classes: map[string]*v1alpha1.LoadBalancerClass{}, tenants: map[string]*v1alpha1.Tenant{},
-		namespaces: map[string]*namespace{}, ledger: newLedger(opts.ProxyPool), dirty: map[string]*namespace{},
+		namespaces: map[string]*namespace{}, ledger: newLedger(opts.ProxyPool, opts.Addresses), dirty: map[string]*namespace{},
 		program: &lb.Program{Tenants: map[lb.TenantID]*lb.Snapshot{}},
 	}
 }

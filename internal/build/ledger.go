@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
 )
 
@@ -25,6 +26,8 @@ type line struct {
 type held struct {
 	holder
 	sockets []lb.Socket
+	// own: the sockets are on this host's own addresses; of the unspecified one, where it knows none.
+	own bool
 }
 
 // claim is one holder's right to a socket.
@@ -36,7 +39,9 @@ type claim struct {
 
 // ledger is what all Addresses say.
 type ledger struct {
-	pool  string
+	pool string
+	// own addresses of this host.
+	own   []netip.Addr
 	lines map[string]*line
 	// of names the lines that list a holder, sorted.
 	of map[holder][]string
@@ -44,12 +49,12 @@ type ledger struct {
 	claims map[lb.Socket][]claim
 }
 
-func newLedger(pool string) *ledger {
-	return &ledger{pool: pool, lines: map[string]*line{}, of: map[holder][]string{}, claims: map[lb.Socket][]claim{}}
+func newLedger(pool string, own []netip.Addr) *ledger {
+	return &ledger{pool: pool, own: own, lines: map[string]*line{}, of: map[holder][]string{}, claims: map[lb.Socket][]claim{}}
 }
 
 // readLine is nil for an Address that grants nothing here.
-func readLine(a *v1alpha1.Address, pool string) *line {
+func readLine(a *v1alpha1.Address, pool string, own []netip.Addr) *line {
 	if a == nil || a.DeletionTimestamp != nil || a.Spec.ProxyPool != pool ||
 		a.Spec.Phase != v1alpha1.AddressGranted && a.Spec.Phase != v1alpha1.AddressMoved {
 		return nil
@@ -61,15 +66,52 @@ func readLine(a *v1alpha1.Address, pool string) *line {
 	addr = addr.Unmap()
 	l := &line{name: a.Name, created: a.CreationTimestamp.UnixNano()}
 	for _, h := range a.Spec.Holders {
-		x := held{holder: holder{h.Namespace, h.Name}}
+		x := held{holder: holder{h.Namespace, h.Name}, own: addr.IsUnspecified()}
 		for _, s := range h.Ports {
-			if p, port, ok := parsePort(s); ok {
-				x.sockets = append(x.sockets, lb.Socket{Address: addr, Protocol: p, Port: port})
+			p, port, ok := parsePort(s)
+			if !ok {
+				continue
+			}
+			for _, at := range places(addr, own) {
+				x.sockets = append(x.sockets, lb.Socket{Address: at, Protocol: p, Port: port})
 			}
 		}
 		l.holders = append(l.holders, x)
 	}
 	return l
+}
+
+// places are where an Address is served here: that of all hosts on this host's own addresses of the family. A host that
+// knows none has it on the unspecified address, which is refused.
+func places(a netip.Addr, own []netip.Addr) []netip.Addr {
+	if !a.IsUnspecified() || len(own) == 0 {
+		return []netip.Addr{a}
+	}
+	var out []netip.Addr
+	for _, o := range own {
+		if familyOf(o) == familyOf(a) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// ServedAt is where an Address of this host's pool may have been served here: a whole address or, where one port is granted
+// by itself, the sockets of that one.
+func ServedAt(a *v1alpha1.Address, own []netip.Addr) (whole []netip.Addr, sockets []lb.Socket) {
+	addr, err := netip.ParseAddr(a.Spec.Address)
+	if err != nil {
+		return nil, nil
+	}
+	at := places(addr.Unmap(), own)
+	w, err := ipam.ParseName(a.Name)
+	if err != nil || w.Port == (ipam.Port{}) {
+		return at, nil
+	}
+	for _, x := range at {
+		sockets = append(sockets, lb.Socket{Address: x, Protocol: lb.Protocol(w.Port.Protocol), Port: uint16(w.Port.Number)})
+	}
+	return nil, sockets
 }
 
 // parsePort reads a holder's port, such as TCP/80.
@@ -84,14 +126,14 @@ func (l *line) equal(o *line) bool {
 		return l == o
 	}
 	return l.created == o.created && slices.EqualFunc(l.holders, o.holders, func(a, b held) bool {
-		return a.holder == b.holder && slices.Equal(a.sockets, b.sockets)
+		return a.holder == b.holder && a.own == b.own && slices.Equal(a.sockets, b.sockets)
 	})
 }
 
 // set takes an Address in its new form, nil if it is gone, and returns the
 // LoadBalancers that may be served otherwise now.
 func (g *ledger) set(name string, a *v1alpha1.Address) map[holder]bool {
-	old, next := g.lines[name], readLine(a, g.pool)
+	old, next := g.lines[name], readLine(a, g.pool, g.own)
 	if old.equal(next) {
 		return nil
 	}
@@ -164,7 +206,7 @@ func (g *ledger) grants(h holder) []grant {
 				continue
 			}
 			for _, s := range x.sockets {
-				out = append(out, grant{s, g.claims[s][0].holder == h})
+				out = append(out, grant{s, g.claims[s][0].holder == h, x.own})
 			}
 		}
 	}
@@ -175,4 +217,6 @@ func (g *ledger) grants(h holder) []grant {
 type grant struct {
 	socket lb.Socket
 	won    bool
+	// own: the address is the host's, whoever is served there.
+	own bool
 }

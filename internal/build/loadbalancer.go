@@ -86,6 +86,9 @@ func serve(in inputs, problems []lb.Problem) outputs {
 			}
 			family := familyOf(g.socket.Address)
 			switch {
+			case g.socket.Address.IsUnspecified():
+				x.refuse(fmt.Sprintf("spec.ports[%d]", i), clusterv1.ReasonAddressNotLocal, "a proxy doesn't know its host's addresses: the hub's operator starts it with --address")
+				continue
 			case !g.won:
 				x.refuse(fmt.Sprintf("spec.ports[%d]", i), clusterv1.ReasonPortInUse, "another LoadBalancer has %s: use another port, or another address", g.socket)
 				continue
@@ -95,7 +98,7 @@ func serve(in inputs, problems []lb.Problem) outputs {
 			if pools[family] == nil {
 				pools[family] = in.pool(p, family)
 			}
-			out.frontends = append(out.frontends, in.frontend(p, g.socket, pools[family].ID, sources[family]))
+			out.frontends = append(out.frontends, in.frontend(p, g, pools[family].ID, sources[family]))
 		}
 		for family, pool := range pools {
 			if pool != nil {
@@ -110,18 +113,18 @@ func serve(in inputs, problems []lb.Problem) outputs {
 }
 
 // frontend is a port on one of its sockets.
-func (in *inputs) frontend(p clusterv1.Port, s lb.Socket, pool lb.PoolID, sources []netip.Prefix) *lb.Frontend {
+func (in *inputs) frontend(p clusterv1.Port, g grant, pool lb.PoolID, sources []netip.Prefix) *lb.Frontend {
 	l := in.object
 	version, _ := proxyProtocol(l)
 	return &lb.Frontend{
 		ID: lb.FrontendID{
 			Tenant: lb.TenantID(l.Namespace), LoadBalancer: l.Name,
-			Address: s.Address, Protocol: s.Protocol, Port: s.Port,
+			Address: g.socket.Address, Protocol: g.socket.Protocol, Port: g.socket.Port,
 		},
 		Name: p.Name, Pool: pool, Sources: sources,
 		IdleTimeout:   firstDuration(0, l.Spec.IdleTimeout),
 		ProxyProtocol: version,
-		Assign:        in.class.Spec.Proxy.AssignAddresses,
+		Assign:        in.class.Spec.Proxy.AssignAddresses && !g.own,
 	}
 }
 

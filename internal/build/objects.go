@@ -24,6 +24,8 @@ type Objects struct {
 type Options struct {
 	// ProxyPool is this proxy's pool: other pools' LoadBalancers and Addresses are not ours.
 	ProxyPool string
+	// Addresses are this host's own, on which what is granted on all hosts' is served.
+	Addresses []netip.Addr
 	// Zone is this proxy's; empty: none, and no zone is preferred.
 	Zone string
 	// Check is the data plane's; nil: it can express everything. It names LoadBalancers, whole or by port.

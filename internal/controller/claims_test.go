@@ -88,7 +88,7 @@ func quota(h *hub) {
 	h.waitFor(second, "AddressGranted=True")
 }
 
-// overlap: the older pool keeps what two pools name; what is not supported is said.
+// overlap: the older pool keeps what two pools name; what is no address is said.
 func overlap(h *hub) {
 	h.manager(app.LeaderElection{})
 	h.create(h.newPool("192.0.2.96/30"))
@@ -108,11 +108,12 @@ func overlap(h *hub) {
 		}
 		return condition(p.Status.Conditions, "Ready=False/RangesOverlap")
 	})
-	byPort := h.newPool("192.0.2.101/32")
-	byPort.Name += "-by-port"
-	byPort.Spec.Granularity = v1alpha1.GranularityPort
-	h.create(byPort)
-	wait(h, byPort, "not supported", func(p *v1alpha1.AddressPool) error { return condition(p.Status.Conditions, "Ready=False/NotSupported") })
+	nowhere := h.newPool("0.0.0.0/30")
+	nowhere.Name += "-nowhere"
+	h.create(nowhere)
+	wait(h, nowhere, "not usable", func(p *v1alpha1.AddressPool) error {
+		return condition(p.Status.Conditions, "Ready=False/NotSupported")
+	})
 
 	class := h.newClass()
 	class.Spec.AddressPools = []string{h.name, "nonesuch"}

@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"net/netip"
 	"slices"
 )
 
@@ -30,9 +29,9 @@ type Adopted struct {
 }
 
 // Adopt says how the ledger takes in what proxies serve since the hub changed: what runs wins, unless proxies
-// contradict each other. claims are all those of one address. It changes nothing.
-func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted {
-	e, held := l.At(address)
+// contradict each other. claims are all those of one address, or of one port that is granted by itself. It changes nothing.
+func (l *Ledger) Adopt(w What, claims []Claim, who Adopters) Adopted {
+	e, held := l.Get(w.Name())
 	keep := Adopted{Step: Step{Keep, e}}
 	if len(claims) == 0 {
 		return keep
@@ -41,14 +40,18 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 		keep.Disagree = two
 		return keep
 	}
-	pool, ok := l.PoolOf(address)
-	if !held && !ok {
+	pool, ok := l.PoolOf(w)
+	switch {
+	case !held && !ok:
 		keep.NoPool = true
+		return keep
+	case !held && l.crosses(w):
+		keep.Disagree = claimants(claims)
 		return keep
 	}
 	next, action := e, Change
 	if !held {
-		next, action = Entry{Name: AddressName(address), Address: address.Unmap(), Pool: pool, ProxyPool: claims[0].ProxyPool}, Create
+		next, action = Entry{Name: w.Name(), Address: w.Address, Port: w.Port, Pool: pool, ProxyPool: claims[0].ProxyPool}, Create
 	}
 	left := l.left(e, claims)
 	holders, exchanged := take(left, claims)
@@ -81,6 +84,16 @@ func (l *Ledger) Adopt(address netip.Addr, claims []Claim, who Adopters) Adopted
 		return keep
 	}
 	return Adopted{Step: Step{action, next}}
+}
+
+// crosses says that the ledger grants otherwise what is claimed: the whole of an address of which a port is, or ports of one
+// that is claimed whole.
+func (l *Ledger) crosses(w What) bool {
+	if w.Port == (Port{}) {
+		return l.parts[w.Address] > 0
+	}
+	_, whole := l.byAddress[w.Address]
+	return whole
 }
 
 // take adds what is claimed to what the holders have. A holder of which an Address can't name both has what is claimed, and

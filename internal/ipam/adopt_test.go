@@ -11,7 +11,7 @@ import (
 var served = netip.MustParseAddr("192.0.2.1")
 
 func claim(proxy, holder string, ports ...int32) Claim {
-	c := Claim{Proxy: proxy, ProxyPool: "edge", Address: served, Holder: Holder{Ref: Ref{"a", holder}}}
+	c := Claim{Proxy: proxy, ProxyPool: "edge", What: What{Address: served}, Holder: Holder{Ref: Ref{"a", holder}}}
 	for _, p := range ports {
 		c.Holder.Ports = append(c.Holder.Ports, Port{"TCP", p})
 	}
@@ -31,7 +31,7 @@ func TestNobodyIsStaleWhileAPoolIsRestored(t *testing.T) {
 		p.Restoring = restoring
 		l.SetPools([]Pool{p})
 		l.Set(granted("y", Granted, 80))
-		got := l.Adopt(served, []Claim{claim("p", "x", 80)}, Adopters{Against: []string{"u", "v", "z"}, Overruled: func(string) bool { return true }})
+		got := l.Adopt(What{Address: served}, []Claim{claim("p", "x", 80)}, Adopters{Against: []string{"u", "v", "z"}, Overruled: func(string) bool { return true }})
 		if got.Action != Keep || restoring == (len(got.Stale) > 0) || restoring != slices.Equal(got.Disagree, []string{"p", "u", "v", "z"}) {
 			t.Errorf("restoring %v: %+v", restoring, got)
 		}
@@ -83,7 +83,7 @@ func TestWhatRunsIsAdopted(t *testing.T) {
 			if c.who.Overruled == nil {
 				c.who.Overruled = nobody.Overruled
 			}
-			got := l.Adopt(served, c.claims, c.who)
+			got := l.Adopt(What{Address: served}, c.claims, c.who)
 			holders := ""
 			for _, h := range got.Entry.Holders {
 				holders += h.Ref.String()
@@ -98,7 +98,7 @@ func TestWhatRunsIsAdopted(t *testing.T) {
 			}
 		})
 	}
-	if got := New().Adopt(served, []Claim{claim("p", "x", 80)}, nobody); !got.NoPool || got.Action != Keep {
+	if got := New().Adopt(What{Address: served}, []Claim{claim("p", "x", 80)}, nobody); !got.NoPool || got.Action != Keep {
 		t.Errorf("no pool has it: %+v", got)
 	}
 }
@@ -135,7 +135,7 @@ func TestPortsThatWereExchangedReplaceTheOldOnes(t *testing.T) {
 			l.SetPools([]Pool{pool(t, "public", 1, "192.0.2.0/29")})
 			l.Set(granted("x", c.phase, old...))
 			c.who.Overruled = func(string) bool { return false }
-			got := l.Adopt(served, c.claims, c.who)
+			got := l.Adopt(What{Address: served}, c.claims, c.who)
 			if (got.Action == Change) != (len(c.ports) > 0) || !slices.Equal(got.Disagree, c.disagree) || len(got.Stale) > 0 {
 				t.Fatalf("%s, disagree %v, stale %v", got.Action, got.Disagree, got.Stale)
 			}
@@ -147,7 +147,7 @@ func TestPortsThatWereExchangedReplaceTheOldOnes(t *testing.T) {
 				t.Errorf("%+v", got.Entry.Holders)
 			}
 			l.Set(got.Entry)
-			if again := l.Adopt(served, c.claims, c.who); again.Action != Keep || len(again.Disagree) > 0 {
+			if again := l.Adopt(What{Address: served}, c.claims, c.who); again.Action != Keep || len(again.Disagree) > 0 {
 				t.Errorf("adopted anew: %+v", again)
 			}
 		})
@@ -179,7 +179,7 @@ func TestAdoptionEnds(t *testing.T) {
 		if rapid.Bool().Draw(t, "against") {
 			who.Against = []string{"c"}
 		}
-		got := l.Adopt(served, claims, who)
+		got := l.Adopt(What{Address: served}, claims, who)
 		if got.Action == Keep {
 			return
 		}
@@ -196,7 +196,7 @@ func TestAdoptionEnds(t *testing.T) {
 				t.Fatalf("%+v has %+v", c, got.Entry)
 			}
 		}
-		if again := l.Adopt(served, claims, who); again.Action != Keep || len(again.Stale)+len(again.Disagree) > 0 {
+		if again := l.Adopt(What{Address: served}, claims, who); again.Action != Keep || len(again.Stale)+len(again.Disagree) > 0 {
 			t.Fatalf("adopted anew: %+v", again)
 		}
 	})

@@ -13,6 +13,8 @@ func (c *chooser) checkPool(pool *poolState) *problem {
 	switch {
 	case pool.Unusable != "":
 		return problemf(clusterv1.ReasonNotSupported, "Address pool %s can't be used: %s", pool.Name, pool.Unusable)
+	case pool.Hosts != "" && pool.Hosts != c.ProxyPool:
+		return problemf(clusterv1.ReasonNotSupported, "Address pool %s has the hosts' addresses of proxy pool %s, and the class's proxies are of pool %s: the hub's operator takes it off the class's addressPools.", pool.Name, pool.Hosts, c.ProxyPool)
 	case !pool.Admits(c.Owner):
 		return problemf(clusterv1.ReasonPoolNotAllowed, "Address pool %s does not admit namespace %s: the hub's operator mends its spec.use.", pool.Name, c.Namespace)
 	}
@@ -24,19 +26,34 @@ func (c *chooser) checkFresh(pool *poolState) *problem {
 	if p := c.checkPool(pool); p != nil {
 		return p
 	}
-	if size := pool.sizeOf(c.family); size == 0 && c.family != AnyFamily {
-		return problemf(clusterv1.ReasonFamilyNotInPool, "Address pool %s has no %s addresses: %s", pool.Name, c.family, familyFix(c.family))
+	if p := c.checkFamily(pool); p != nil {
+		return p
 	}
-	if p := c.checkQuota(pool, 1); p != nil {
+	if p := c.checkQuota(pool, more{1, 1}); p != nil {
 		return p
 	}
 	if p := c.checkFrozen(pool.Name); p != nil {
 		return p
 	}
-	if pool.Restoring {
-		return problemf(clusterv1.ReasonPending, "Address pool %s grants nothing new while the hub is restored: wait, or name the address that you had.", pool.Name)
+	return checkRestoring(pool)
+}
+
+func (c *chooser) checkFamily(pool *poolState) *problem {
+	switch {
+	case c.family == AnyFamily:
+	case pool.Hosts != "" && !c.hostsHave(pool.Hosts, c.family):
+		return problemf(clusterv1.ReasonFamilyNotInPool, "The hosts of address pool %s have no %s addresses: %s", pool.Name, c.family, familyFix(c.family))
+	case pool.Hosts == "" && pool.sizeOf(c.family) == 0:
+		return problemf(clusterv1.ReasonFamilyNotInPool, "Address pool %s has no %s addresses: %s", pool.Name, c.family, familyFix(c.family))
 	}
 	return nil
+}
+
+func checkRestoring(pool *poolState) *problem {
+	if !pool.Restoring {
+		return nil
+	}
+	return problemf(clusterv1.ReasonPending, "Address pool %s grants nothing new while the hub is restored: wait, or name the address that you had.", pool.Name)
 }
 
 func familyFix(f Family) string {
@@ -44,7 +61,7 @@ func familyFix(f Family) string {
 }
 
 // tryJoin shares e, which others hold.
-func (c *chooser) tryJoin(pool *poolState, e Entry) (Step, *problem) {
+func (c *chooser) tryJoin(pool *poolState, e Entry) ([]Step, *problem) {
 	foreign := slices.ContainsFunc(e.Holders, func(h Holder) bool { return h.Namespace != c.Namespace })
 	whose := "another tenant"
 	if !foreign {
@@ -52,34 +69,34 @@ func (c *chooser) tryJoin(pool *poolState, e Entry) (Step, *problem) {
 	}
 	switch {
 	case e.Phase == Moved:
-		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s moved to another hub with its holder: want another, or have the hub's operator delete the Address %s once no other hub serves it.", e.Address, e.Name)
+		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s moved to another hub with its holder: want another, or have the hub's operator delete the Address %s once no other hub serves it.", e.Address, e.Name)
 	case e.Phase != Granted:
-		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is still being released by %s: it is granted as soon as every proxy has stopped serving it.", e.Address, whose)
+		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is still being released by %s: it is granted as soon as every proxy has stopped serving it.", e.Address, whose)
 	case len(e.Holders) >= MaxHolders:
-		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is shared by %d LoadBalancers already, which is the limit: want another.", e.Address, len(e.Holders))
+		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is shared by %d LoadBalancers already, which is the limit: want another.", e.Address, len(e.Holders))
 	case e.ProxyPool != c.ProxyPool:
-		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is served by other proxies than those of the class: want another, or choose the other class.", e.Address)
+		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is served by other proxies than those of the class: want another, or choose the other class.", e.Address)
 	case pool.Share == ShareNone || pool.Share != ShareAny && foreign:
-		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is held by %s, and pool %s does not share it: want another, or none.", e.Address, whose, pool.Name)
+		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is held by %s, and pool %s does not share it: want another, or none.", e.Address, whose, pool.Name)
 	}
 	if p := c.checkPorts(e, c.Ports, 0); p != nil {
-		return Step{}, p
+		return nil, p
 	}
-	addresses := 1
+	m := more{1, 1}
 	if slices.ContainsFunc(e.Holders, func(h Holder) bool { return h.Namespace == c.Namespace }) {
-		addresses = 0
+		m = more{}
 	}
-	if p := c.checkQuota(pool, addresses); p != nil {
-		return Step{}, p
+	if p := c.checkQuota(pool, m); p != nil {
+		return nil, p
 	}
 	if p := c.checkSettled(pool, e); p != nil {
-		return Step{}, p
+		return nil, p
 	}
 	if p := c.checkFrozen(pool.Name); p != nil {
-		return Step{}, p
+		return nil, p
 	}
-	c.claim(pool.Name, addresses)
-	return Step{Change, e.With(c.Ref, c.Ports)}, nil
+	c.claim(pool.Name, m)
+	return []Step{{Change, e.With(c.Ref, c.Ports)}}, nil
 }
 
 // checkSettled says why it gets no port of e that it doesn't have yet: where tenants share addresses, proxies
@@ -112,14 +129,18 @@ func (c *chooser) checkPorts(e Entry, ports []Port, more int) *problem {
 	return nil
 }
 
-// checkQuota says which bound that many addresses more would break, beside those that are claimed.
-func (c *chooser) checkQuota(pool *poolState, addresses int) *problem {
+// more is what is to be taken beyond what is held: addresses, and grants of a pool, which are those or single ports.
+type more struct{ addresses, grants int }
+
+// checkQuota says which bound that much more would break, beside what is claimed.
+func (c *chooser) checkQuota(pool *poolState, m more) *problem {
 	u, q := c.usageOf(c.Namespace), c.Owner.Quota
 	newLoadBalancer := 1
 	if len(c.allGranted) > 0 {
 		newLoadBalancer = 0 // what it holds elsewhere stays, or goes right after
 	}
 	morePorts := len(c.Ports) - c.portsHeld
+	addresses := m.addresses
 	if addresses > 0 {
 		addresses += c.claimed
 	}
@@ -131,12 +152,19 @@ func (c *chooser) checkQuota(pool *poolState, addresses int) *problem {
 	case addresses > 0 && q.Addresses != Unbounded && u.Addresses+addresses > q.Addresses:
 		return quotaProblem("addresses", u.Addresses, q.Addresses, u.Releasing, addresses)
 	}
-	if addresses > 0 {
-		addresses += c.claimedOf[pool.Name] - c.claimed
+	return c.checkPerTenant(pool, m.grants)
+}
+
+func (c *chooser) checkPerTenant(pool *poolState, grants int) *problem {
+	u, what, releasing := c.usageOf(c.Namespace), "addresses", ""
+	if pool.ByPort {
+		what = "ports"
+	} else {
+		releasing = beingReleased(u.Releasing)
 	}
-	if addresses > 0 && pool.PerTenant != Unbounded && u.PerPool[pool.Name]+addresses > pool.PerTenant {
-		return problemf(clusterv1.ReasonQuotaExceeded, "The namespace holds %d addresses of pool %s%s, and may hold %d: delete a LoadBalancer, or ask the hub's operator for a larger perTenant on the pool.",
-			u.PerPool[pool.Name], pool.Name, beingReleased(u.Releasing), pool.PerTenant)
+	if grants > 0 && pool.PerTenant != Unbounded && u.PerPool[pool.Name]+c.claimedOf[pool.Name]+grants > pool.PerTenant {
+		return problemf(clusterv1.ReasonQuotaExceeded, "The namespace holds %d %s of pool %s%s, and may hold %d: delete a LoadBalancer, or ask the hub's operator for a larger perTenant on the pool.",
+			u.PerPool[pool.Name], what, pool.Name, releasing, pool.PerTenant)
 	}
 	return nil
 }

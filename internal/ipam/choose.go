@@ -31,10 +31,10 @@ type chooser struct {
 	portsHeld                int // different ones, on all addresses
 
 	family Family // the one that is being decided
-	// What families before this one take beyond what is held.
+	// What families before this one take beyond what is held: addresses, and grants by pool.
 	claimed   int
-	claimedOf map[string]int // by pool
-	note      *problem       // the first wish that is not fulfilled
+	claimedOf map[string]int
+	note      *problem // the first wish that is not fulfilled
 }
 
 func (c *chooser) remember(p *problem) {
@@ -43,14 +43,14 @@ func (c *chooser) remember(p *problem) {
 	}
 }
 
-func (c *chooser) claim(pool string, addresses int) {
-	c.claimed += addresses
-	c.claimedOf[pool] += addresses
+func (c *chooser) claim(pool string, m more) {
+	c.claimed += m.addresses
+	c.claimedOf[pool] += m.grants
 }
 
-// one decides the address of one family. Without an action it has to wait, for the reason
-// returned; with one, the reason says which wish is not fulfilled.
-func (c *chooser) one(f Family) (Step, *problem) {
+// one decides the address of one family: one step, or one for each port where these are granted by themselves. Without any it
+// has to wait, for the reason returned; with some, the reason says which wish is not fulfilled.
+func (c *chooser) one(f Family) ([]Step, *problem) {
 	c.family = f
 	var granted []Entry
 	for _, e := range c.allGranted {
@@ -61,11 +61,11 @@ func (c *chooser) one(f Family) (Step, *problem) {
 	if len(granted) > 0 {
 		return c.held(granted)
 	}
-	if s, p := c.tryWishes(); s.Action != "" || p != nil {
+	if s, p := c.tryWishes(); len(s) > 0 || p != nil {
 		return s, p
 	}
 	for _, e := range c.allReleasing {
-		if s := c.tryReturn(e); s.Action != "" {
+		if s := c.tryReturn(e); len(s) > 0 {
 			return s, nil
 		}
 	}
@@ -78,32 +78,57 @@ func (c *chooser) wishes() []netip.Addr {
 }
 
 // held is for a family of which it has an address.
-func (c *chooser) held(granted []Entry) (Step, *problem) {
+func (c *chooser) held(granted []Entry) ([]Step, *problem) {
 	wishes := c.wishes()
 	kept := granted[0]
 	for _, e := range granted {
-		if slices.Contains(wishes, e.Address) {
+		if c.meets(wishes, e) {
 			kept = e
 			break
 		}
 	}
-	if len(wishes) == 0 || slices.Contains(wishes, kept.Address) {
-		return c.keep(kept)
+	keep := func() ([]Step, *problem) {
+		if kept.ByPort() {
+			return c.keepPorts(kept, granted)
+		}
+		s, note := c.keep(kept)
+		return []Step{s}, note
+	}
+	if len(wishes) == 0 || c.meets(wishes, kept) {
+		return keep()
 	}
 	s, refusal := c.tryWishes()
-	if s.Action != "" {
+	if len(s) > 0 {
 		return s, nil
 	}
-	s, note := c.keep(kept)
+	s, note := keep()
 	if note == nil {
-		note = problemf(refusal.reason, "%s Meanwhile the LoadBalancer keeps %s.", refusal.message, kept.Address)
+		note = problemf(refusal.reason, "%s Meanwhile the LoadBalancer keeps %s.", refusal.message, c.place(kept))
 	}
 	return s, note
+}
+
+// meets says that an entry is what one of the wishes asks for.
+func (c *chooser) meets(wishes []netip.Addr, e Entry) bool {
+	return slices.ContainsFunc(wishes, func(a netip.Addr) bool {
+		return a == e.Address || e.OfHosts() && slices.Contains(c.hosts[e.ProxyPool], a)
+	})
+}
+
+// place names the address of an entry to people.
+func (c *chooser) place(e Entry) string {
+	if e.OfHosts() {
+		return "the addresses of the proxies' hosts"
+	}
+	return e.Address.String()
 }
 
 // keep is for an address that stays: its ports may have changed.
 func (c *chooser) keep(e Entry) (Step, *problem) {
 	s := Step{Keep, e}
+	if e.ByPort() {
+		return s, nil
+	}
 	var note *problem
 	holder, _ := e.Holder(c.Ref)
 	if !slices.Equal(holder.Ports, c.Ports) {
@@ -113,11 +138,19 @@ func (c *chooser) keep(e Entry) (Step, *problem) {
 		}
 		note = p
 	}
-	if e.ProxyPool != c.ProxyPool {
-		note = problemf(clusterv1.ReasonNotServed, "The class's proxies changed from pool %s to pool %s after %s was granted: change the class back, or delete the LoadBalancer and create it again.",
-			e.ProxyPool, c.ProxyPool, e.Address)
+	if p := c.checkProxies(e); p != nil {
+		note = p
 	}
 	return s, note
+}
+
+// checkProxies says that others than the class's proxies serve what is held.
+func (c *chooser) checkProxies(e Entry) *problem {
+	if e.ProxyPool == c.ProxyPool {
+		return nil
+	}
+	return problemf(clusterv1.ReasonNotServed, "The class's proxies changed from pool %s to pool %s after %s was granted: change the class back, or delete the LoadBalancer and create it again.",
+		e.ProxyPool, c.ProxyPool, e.What())
 }
 
 // portsOn returns which of its ports it gets on e, of which it has some already, and why not all. What
@@ -171,7 +204,7 @@ func portsOf(r Ref, entries []Entry) []Port {
 }
 
 // tryWishes tries what is wanted by name; neither action nor reason: nothing is.
-func (c *chooser) tryWishes() (Step, *problem) {
+func (c *chooser) tryWishes() ([]Step, *problem) {
 	var first *problem
 	for _, want := range c.wishes() {
 		s, p := c.tryWish(want.Unmap())
@@ -182,49 +215,66 @@ func (c *chooser) tryWishes() (Step, *problem) {
 			first = p
 		}
 	}
-	return Step{}, first
+	return nil, first
 }
 
-func (c *chooser) tryWish(want netip.Addr) (Step, *problem) {
+func (c *chooser) tryWish(want netip.Addr) ([]Step, *problem) {
 	for _, e := range c.allReleasing {
 		if e.Address == want {
-			if s := c.tryReturn(e); s.Action != "" {
+			if s := c.tryReturn(e); len(s) > 0 {
 				return s, nil
 			}
 		}
 	}
 	pool, _, _ := c.poolAt(want)
+	if hosts := c.poolOfHost(want); pool == nil && hosts != nil {
+		return c.freshPorts(hosts, true) // no choice: all hosts' addresses are granted together
+	}
 	if pool == nil || !slices.Contains(c.Pools, pool.Name) {
-		return Step{}, problemf(clusterv1.ReasonAddressNotInPool, "The wanted address %s is in none of the address pools that the LoadBalancer may use (%s): want another, or none.", want, list(c.Pools))
+		return nil, problemf(clusterv1.ReasonAddressNotInPool, "The wanted address %s is in none of the address pools that the LoadBalancer may use (%s): want another, or none.", want, list(c.Pools))
 	}
 	if p := c.checkPool(pool); p != nil {
-		return Step{}, p
+		return nil, p
 	}
 	if c.Owner.Tenant != "" && !pool.Requestable && !pool.Restoring {
-		return Step{}, problemf(clusterv1.ReasonAddressNotRequestable, "Pool %s does not let tenants choose addresses: leave %s out, or ask the hub's operator to set requestable on the pool.", pool.Name, want)
+		return nil, problemf(clusterv1.ReasonAddressNotRequestable, "Pool %s does not let tenants choose addresses: leave %s out, or ask the hub's operator to set requestable on the pool.", pool.Name, want)
 	}
-	e, held := c.At(want)
-	if !held {
-		if p := c.checkQuota(pool, 1); p != nil {
-			return Step{}, p
-		}
-		if p := c.checkFrozen(pool.Name); p != nil {
-			return Step{}, p
-		}
-		return c.create(pool, want), nil
+	if pool.ByPort {
+		return c.portsAt(pool, want)
 	}
-	return c.tryJoin(pool, e)
+	if e, held := c.At(want); held {
+		return c.tryJoin(pool, e)
+	}
+	if c.isHeld(want) {
+		return nil, problemf(clusterv1.ReasonAddressInUse, "Ports of the wanted address %s are held by others: want another, or none.", want)
+	}
+	if p := c.checkQuota(pool, more{1, 1}); p != nil {
+		return nil, p
+	}
+	if p := c.checkFrozen(pool.Name); p != nil {
+		return nil, p
+	}
+	return c.create(pool, want), nil
 }
 
-// tryReturn gives a Releasing entry back to its own holder.
-func (c *chooser) tryReturn(e Entry) Step {
+// tryReturn gives a Releasing entry back to its own holder; one port with all others of the address that it asks for.
+func (c *chooser) tryReturn(e Entry) []Step {
 	pool := c.pools[e.Pool]
 	if len(e.Holders) != 1 || e.ProxyPool != c.ProxyPool || pool == nil || !slices.Contains(c.Pools, e.Pool) || pool.Unusable != "" || !pool.Admits(c.Owner) {
-		return Step{}
+		return nil
 	}
 	wishes := c.wishes()
-	if !c.family.Has(e.Address) || len(wishes) > 0 && !slices.Contains(wishes, e.Address) || c.checkQuota(pool, 0) != nil {
-		return Step{}
+	if !c.family.Has(e.Address) || len(wishes) > 0 && !c.meets(wishes, e) {
+		return nil
+	}
+	if e.ByPort() {
+		if s, p := c.portsAt(pool, e.Address); p == nil {
+			return s
+		}
+		return nil
+	}
+	if c.checkQuota(pool, more{}) != nil {
+		return nil
 	}
 	ports := c.Ports
 	if had := intersect(e.Holders[0].Ports, ports); len(had) < len(ports) && (c.checkSettled(pool, e) != nil || c.checkFrozen(pool.Name) != nil) {
@@ -232,19 +282,25 @@ func (c *chooser) tryReturn(e Entry) Step {
 	}
 	e = e.With(c.Ref, ports)
 	e.Phase = Granted
-	return Step{Change, e}
+	return []Step{{Change, e}}
 }
 
 // fresh gives the lowest free address of the first pool that has one; IPv4 first where either family will do.
-func (c *chooser) fresh() (Step, *problem) {
+func (c *chooser) fresh() ([]Step, *problem) {
 	if len(c.Pools) == 0 {
-		return Step{}, problemf(clusterv1.ReasonPoolNotFound, "The class names no address pools: the hub's operator adds some to its addressPools.")
+		return nil, problemf(clusterv1.ReasonPoolNotFound, "The class names no address pools: the hub's operator adds some to its addressPools.")
 	}
 	var best *problem
 	for _, name := range c.Pools {
 		pool := c.pools[name]
 		p := problemf(clusterv1.ReasonPoolNotFound, "Address pool %s does not exist: the hub's operator creates it, or mends the class.", name)
-		if pool != nil {
+		switch {
+		case pool != nil && pool.ByPort:
+			var s []Step
+			if s, p = c.freshPorts(pool, false); p == nil {
+				return s, nil
+			}
+		case pool != nil:
 			p = c.checkFresh(pool)
 		}
 		if p == nil {
@@ -265,19 +321,14 @@ func (c *chooser) fresh() (Step, *problem) {
 	case best.reason == clusterv1.ReasonFamilyNotInPool && len(c.Pools) > 1:
 		best = problemf(clusterv1.ReasonFamilyNotInPool, "None of the address pools %s has %s addresses: %s", list(c.Pools), c.family, familyFix(c.family))
 	}
-	return Step{}, best
+	return nil, best
 }
 
-func (l *Ledger) isHeld(a netip.Addr) bool {
-	_, ok := l.byAddress[a]
-	return ok
-}
-
-func (c *chooser) create(pool *poolState, a netip.Addr) Step {
-	c.claim(pool.Name, 1)
-	return Step{Create, Entry{
+func (c *chooser) create(pool *poolState, a netip.Addr) []Step {
+	c.claim(pool.Name, more{1, 1})
+	return []Step{{Create, Entry{
 		Name: AddressName(a), Address: a, Pool: pool.Name, ProxyPool: c.ProxyPool, Phase: Granted, Holders: []Holder{{c.Ref, c.Ports}},
-	}}
+	}}}
 }
 
 func (c *chooser) exhausted(pool *poolState) *problem {
@@ -296,6 +347,7 @@ func (c *chooser) exhausted(pool *poolState) *problem {
 func rank(reason string) int {
 	return slices.Index([]string{
 		clusterv1.ReasonPoolNotFound, clusterv1.ReasonNotSupported, clusterv1.ReasonPoolNotAllowed, clusterv1.ReasonFamilyNotInPool,
-		clusterv1.ReasonQuotaExceeded, clusterv1.ReasonPending, clusterv1.ReasonHubChanged, clusterv1.ReasonPoolExhausted,
+		clusterv1.ReasonPortNotPermitted, clusterv1.ReasonQuotaExceeded, clusterv1.ReasonPending, clusterv1.ReasonHubChanged,
+		clusterv1.ReasonPoolExhausted, clusterv1.ReasonAddressInUse, clusterv1.ReasonPortInUse,
 	}, reason)
 }

@@ -27,7 +27,7 @@ type Step struct {
 
 // Decision is what a LoadBalancer gets.
 type Decision struct {
-	// Steps are one an address, the primary family's first. None: nothing can be granted now, it waits.
+	// Steps are one an address, or one a port where these are granted by themselves; the primary family's first. None: nothing can be granted now, it waits.
 	Steps []Step
 	// Surplus are further entries of the LoadBalancer, to be given up once Steps are written.
 	Surplus []Entry
@@ -81,8 +81,8 @@ func (l *Ledger) Decide(n Needs, settled func(Entry) bool) Decision {
 	for _, f := range families {
 		s, p := c.one(f)
 		switch {
-		case s.Action != "":
-			d.Steps = append(d.Steps, s)
+		case len(s) > 0:
+			d.Steps = append(d.Steps, s...)
 			c.remember(p)
 		case missing == nil || missing.reason == clusterv1.ReasonFamilyNotInPool && !n.Required:
 			missing = p
@@ -113,7 +113,9 @@ func (c *chooser) wanting(d Decision, missing *problem) Decision {
 	}
 	names := make([]string, 0, len(d.Steps))
 	for _, s := range d.Steps {
-		names = append(names, s.Entry.Address.String())
+		if name := c.place(s.Entry); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	c.note = problemf(missing.reason, "%s Meanwhile the LoadBalancer keeps %s.", missing.message, list(names))
 	d.Short = true

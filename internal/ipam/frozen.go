@@ -1,7 +1,7 @@
 package ipam
 
 import (
-	"net/netip"
+	"slices"
 )
 
 // Frozen is why a pool gives nothing that isn't in the ledger: what is served may not all be there.
@@ -33,13 +33,32 @@ func (l *Ledger) Restoring() []string {
 	return out
 }
 
-// PoolOf names the pool whose own ranges hold the address.
-func (l *Ledger) PoolOf(a netip.Addr) (string, bool) {
-	p, _, _ := l.poolAt(a)
-	if p == nil {
-		return "", false
+// PoolOf names the pool that may grant it: the one whose own ranges hold the address or, of those that have the hosts'
+// addresses, the first by name that has the port, else the first.
+func (l *Ledger) PoolOf(w What) (string, bool) {
+	if w.Hosts == "" {
+		p, _, _ := l.poolAt(w.Address)
+		if p == nil {
+			return "", false
+		}
+		return p.Name, true
 	}
-	return p.Name, true
+	var with, any []string
+	for name, p := range l.pools {
+		if p.Hosts != w.Hosts {
+			continue
+		}
+		if any = append(any, name); p.HostPorts.Contains(w.Port.Number) {
+			with = append(with, name)
+		}
+	}
+	if len(with) > 0 {
+		return slices.Min(with), true
+	}
+	if len(any) > 0 {
+		return slices.Min(any), true
+	}
+	return "", false
 }
 
 // IgnoresSilent says whether a pool takes what silent proxies serve for not served.
@@ -51,7 +70,7 @@ func (l *Ledger) IgnoresSilent(pool string) bool {
 // Claim is what a proxy says that it serves against the ledger, since the hub changed.
 type Claim struct {
 	Proxy, ProxyPool string
-	Address          netip.Addr
+	What             What
 	Holder           Holder
 }
 

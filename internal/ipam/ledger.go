@@ -9,38 +9,54 @@ import (
 
 // Ledger is an index over the Addresses. It is not safe for concurrent use.
 type Ledger struct {
-	entries   map[string]Entry
+	entries map[string]Entry
+	// byAddress names the entries of whole addresses, byPort those of single ports.
 	byAddress map[netip.Addr]string
+	byPort    map[What]string
+	parts     map[netip.Addr]int // single ports held of an address
 	byHolder  map[Ref]map[string]struct{}
 	usage     map[string]*Usage
 	pools     map[string]*poolState
 	frozen    map[string]Frozen
+	hosts     map[string][]netip.Addr // own addresses, by pool of proxies
 }
 
 type poolState struct {
 	Pool
 	v4, v6             *allocator
 	granted, releasing int64
-	servedBy           map[string]int // entries by pool of proxies
+	numbers            map[numbered]int // entries of single ports, by address and number
+	servedBy           map[string]int   // entries by pool of proxies
 	overlaps           []string
+}
+
+// numbered is a port's number on an address, whatever its protocol.
+type numbered struct {
+	address netip.Addr
+	number  int32
 }
 
 // Usage is what the LoadBalancers of one namespace hold.
 type Usage struct {
 	// LoadBalancers with Granted addresses and their Ports, each counted once on however many addresses.
 	LoadBalancers, Ports int
-	// Addresses held, those that are being released included.
+	// Addresses held, those that are being released included: whole, or by port. Those of proxies' hosts are nobody's.
 	Addresses int
 	// Releasing of them.
 	Releasing int
-	// PerPool counts Addresses by pool.
+	// PerPool counts grants by pool: Addresses, or ports where each is granted by itself.
 	PerPool map[string]int
+	// byPort counts the ports held of an address.
+	byPort map[netip.Addr]parts
 }
+
+// parts are the ports of an address, and those of them that are being released.
+type parts struct{ all, releasing int }
 
 // New returns a ledger without pools and entries.
 func New() *Ledger {
 	return &Ledger{
-		entries: map[string]Entry{}, byAddress: map[netip.Addr]string{}, byHolder: map[Ref]map[string]struct{}{},
+		entries: map[string]Entry{}, byAddress: map[netip.Addr]string{}, byPort: map[What]string{}, parts: map[netip.Addr]int{}, byHolder: map[Ref]map[string]struct{}{},
 		usage: map[string]*Usage{}, pools: map[string]*poolState{},
 	}
 }
@@ -51,7 +67,7 @@ func (l *Ledger) Get(name string) (Entry, bool) {
 	return e, ok
 }
 
-// At returns the entry that holds the address.
+// At returns the entry that holds the whole address.
 func (l *Ledger) At(a netip.Addr) (Entry, bool) { return l.Get(l.byAddress[a.Unmap()]) }
 
 // HeldBy returns the entries that name r as holder, in whatever phase, oldest first.
@@ -90,7 +106,7 @@ func (l *Ledger) All() []Entry {
 func (l *Ledger) UsageOf(namespace string) Usage {
 	if u := l.usage[namespace]; u != nil {
 		c := *u
-		c.PerPool = maps.Clone(u.PerPool)
+		c.PerPool, c.byPort = maps.Clone(u.PerPool), nil
 		return c
 	}
 	return Usage{}
@@ -99,15 +115,21 @@ func (l *Ledger) UsageOf(namespace string) Usage {
 // Set adds or replaces an entry.
 func (l *Ledger) Set(e Entry) {
 	if old, ok := l.entries[e.Name]; ok {
-		if old.Address == e.Address {
+		if old.What() == e.What() {
 			l.count(old, -1)
 		} else {
 			l.Delete(e.Name)
 		}
 	}
 	if _, ok := l.entries[e.Name]; !ok {
-		l.byAddress[e.Address] = e.Name
-		if p, i, a := l.poolAt(e.Address); p != nil && i >= 0 {
+		was := l.isHeld(e.Address)
+		if w := e.What(); e.ByPort() {
+			l.byPort[w] = e.Name
+			l.parts[e.Address]++
+		} else {
+			l.byAddress[e.Address] = e.Name
+		}
+		if p, i, a := l.poolAt(e.Address); !was && p != nil && i >= 0 {
 			a.took()
 		}
 	}
@@ -123,12 +145,25 @@ func (l *Ledger) Delete(name string) {
 	}
 	l.count(e, -1)
 	delete(l.entries, name)
-	if l.byAddress[e.Address] == name {
+	if w := e.What(); e.ByPort() {
+		if l.byPort[w] == name {
+			delete(l.byPort, w)
+		}
+		if l.parts[e.Address]--; l.parts[e.Address] == 0 {
+			delete(l.parts, e.Address)
+		}
+	} else if l.byAddress[e.Address] == name {
 		delete(l.byAddress, e.Address)
 	}
-	if p, i, a := l.poolAt(e.Address); p != nil && i >= 0 {
+	if p, i, a := l.poolAt(e.Address); !l.isHeld(e.Address) && p != nil && i >= 0 {
 		a.gave(i, e.Address)
 	}
+}
+
+// isHeld says that an address is held, or a port of it.
+func (l *Ledger) isHeld(a netip.Addr) bool {
+	_, whole := l.byAddress[a]
+	return whole || l.parts[a] > 0
 }
 
 // count adds the entry to all sums, or takes it out of them.
@@ -152,7 +187,7 @@ func (l *Ledger) count(e Entry, sign int) {
 		}
 		u := l.usage[h.Namespace]
 		if u == nil {
-			u = &Usage{PerPool: map[string]int{}}
+			u = &Usage{PerPool: map[string]int{}, byPort: map[netip.Addr]parts{}}
 			l.usage[h.Namespace] = u
 		}
 		isServed, hasPorts := l.served(h.Ref)
@@ -161,20 +196,49 @@ func (l *Ledger) count(e Entry, sign int) {
 		// What moved is held here for another hub, not for the namespace.
 		if !seen[h.Namespace] && e.Phase != Moved {
 			seen[h.Namespace] = true
-			u.Addresses += sign
+			u.address(e, sign)
 			if u.PerPool[e.Pool] += sign; u.PerPool[e.Pool] == 0 {
 				delete(u.PerPool, e.Pool)
-			}
-			if e.Phase == Releasing {
-				u.Releasing += sign
 			}
 		}
 	}
 	for _, h := range e.Holders {
-		if u := l.usage[h.Namespace]; u != nil && u.Addresses == 0 {
+		if u := l.usage[h.Namespace]; u != nil && len(u.PerPool) == 0 {
 			delete(l.usage, h.Namespace)
 		}
 	}
+}
+
+// address counts an entry's address, or takes it out. One that is held by port counts while one of its ports does, and as
+// being released once all of them are.
+func (u *Usage) address(e Entry, sign int) {
+	releasing := 0
+	if e.Phase == Releasing {
+		releasing = sign
+	}
+	switch {
+	case e.OfHosts():
+		return
+	case !e.ByPort():
+		u.Addresses += sign
+		u.Releasing += releasing
+		return
+	}
+	was := u.byPort[e.Address]
+	is := parts{was.all + sign, was.releasing + releasing}
+	if u.byPort[e.Address] = is; is.all == 0 {
+		delete(u.byPort, e.Address)
+	}
+	u.Addresses += min(is.all, 1) - min(was.all, 1)
+	u.Releasing += is.whole() - was.whole()
+}
+
+// whole is 1 if all ports of the address are being released.
+func (p parts) whole() int {
+	if p.all > 0 && p.all == p.releasing {
+		return 1
+	}
+	return 0
 }
 
 // served is 1 for a LoadBalancer with a Granted address, else 0, and how many different ports it has.
@@ -201,120 +265,15 @@ func (l *Ledger) usageOf(namespace string) *Usage {
 
 func (p *poolState) tally(e Entry, sign int64) {
 	p.servedBy[e.ProxyPool] += int(sign)
+	if n := (numbered{e.Address, e.Port.Number}); e.ByPort() {
+		if p.numbers[n] += int(sign); p.numbers[n] == 0 {
+			delete(p.numbers, n)
+		}
+	}
 	switch e.Phase {
 	case Granted:
 		p.granted += sign
 	default:
 		p.releasing += sign
 	}
-}
-
-// poolAt finds the pool whose own ranges hold the address.
-func (l *Ledger) poolAt(addr netip.Addr) (*poolState, int, *allocator) {
-	for _, p := range l.pools {
-		a := p.allocator(addr)
-		if i := a.index(addr); i >= 0 {
-			return p, i, a
-		}
-	}
-	return nil, -1, nil
-}
-
-func (p *poolState) allocator(addr netip.Addr) *allocator {
-	if addr.Is4() {
-		return p.v4
-	}
-	return p.v6
-}
-
-// allocators are those of a family, IPv4's first.
-func (p *poolState) allocators(f Family) []*allocator {
-	switch f {
-	case IPv4:
-		return []*allocator{p.v4}
-	case IPv6:
-		return []*allocator{p.v6}
-	}
-	return []*allocator{p.v4, p.v6}
-}
-
-// sizeOf is how many addresses of a family the pool has, held ones included; at most math.MaxInt64.
-func (p *poolState) sizeOf(f Family) (size int64) {
-	for _, a := range p.allocators(f) {
-		size = max(size, a.size)
-	}
-	return size
-}
-
-// SetPools replaces the pools. Where ranges overlap, the older pool keeps the overlap.
-func (l *Ledger) SetPools(pools []Pool) {
-	pools = slices.Clone(pools)
-	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
-	l.pools = make(map[string]*poolState, len(pools))
-	var taken []cut
-	for _, p := range pools {
-		s := &poolState{Pool: p, servedBy: map[string]int{}}
-		var own []Range
-		var cuts []cut
-		for _, r := range p.Ranges {
-			// Within a pool, what an earlier range has isn't an overlap that anybody must mend.
-			rest, _ := r.subtract(own)
-			for _, older := range taken {
-				var next []Range
-				for _, r := range rest {
-					kept, lost := r.subtract([]Range{older.Range})
-					next = append(next, kept...)
-					for _, c := range lost {
-						cuts = append(cuts, cut{c, older.pool})
-						if !slices.Contains(s.overlaps, older.pool) {
-							s.overlaps = append(s.overlaps, older.pool)
-						}
-					}
-				}
-				rest = next
-			}
-			own = append(own, rest...)
-		}
-		var v4, v6 []Range
-		for _, r := range own {
-			if taken = append(taken, cut{r, p.Name}); r.First.Is4() {
-				v4 = append(v4, r)
-			} else {
-				v6 = append(v6, r)
-			}
-		}
-		s.v4, s.v6 = newAllocator(v4, cuts), newAllocator(v6, cuts)
-		l.pools[p.Name] = s
-	}
-	for _, e := range l.entries {
-		if p := l.pools[e.Pool]; p != nil {
-			p.tally(e, 1)
-		}
-		if p, i, a := l.poolAt(e.Address); p != nil && i >= 0 {
-			a.took()
-		}
-	}
-}
-
-// Counts of a pool.
-type Counts struct {
-	// Free addresses that can be granted; Granted; and Releasing, Moved included.
-	Free, Granted, Releasing int64
-	// Overlaps names the older pools that keep some of this pool's ranges.
-	Overlaps []string
-}
-
-// CountsOf counts a pool.
-func (l *Ledger) CountsOf(pool string) Counts {
-	p := l.pools[pool]
-	if p == nil {
-		return Counts{}
-	}
-	free := p.v4.free()
-	if n := p.v6.free(); free > free+n {
-		free = p.v6.size
-	} else {
-		free += n
-	}
-	return Counts{Free: max(free, 0), Granted: p.granted, Releasing: p.releasing, Overlaps: slices.Clone(p.overlaps)}
 }

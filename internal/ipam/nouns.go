@@ -81,10 +81,16 @@ type Pool struct {
 	// Created orders pools whose ranges overlap: the oldest keeps the overlap.
 	Created time.Time
 	Ranges  []Range
+	// ByPort: a grant is one port of an address, and all whom the pool admits share its addresses.
+	ByPort bool
+	// Hosts is the pool of proxies whose hosts' own addresses are granted, by port and all at once; empty: Ranges are.
+	Hosts string
+	// HostPorts are those that may be granted of Hosts.
+	HostPorts PortRange
 	// Tenants and Namespaces admit owners; both nil: all Tenants.
 	Tenants, Namespaces labels.Selector
 	Share               Share
-	// PerTenant bounds the addresses of one namespace; Unbounded for no bound.
+	// PerTenant bounds the grants of one namespace: addresses, ByPort those ports; Unbounded for no bound.
 	PerTenant int
 	// Requestable lets Tenants name addresses.
 	Requestable bool
@@ -128,8 +134,11 @@ type Holder struct {
 
 // Entry is one line of the ledger. It is a value: nobody changes the slices of an Entry that he was given.
 type Entry struct {
-	Name            string
-	Address         netip.Addr
+	Name string
+	// Address; the unspecified one of a family stands for all the own addresses of the hosts of ProxyPool.
+	Address netip.Addr
+	// Port that is held alone; the zero Port: the whole address is, with the ports of its Holders.
+	Port            Port
 	Pool, ProxyPool string
 	// Holders sorted by namespace and name.
 	Holders []Holder
@@ -137,6 +146,21 @@ type Entry struct {
 	// Created orders an owner's surplus entries; the zero time: not yet written.
 	Created time.Time
 }
+
+// What is what the entry holds, which its name says.
+func (e *Entry) What() What {
+	w := What{Address: e.Address, Port: e.Port}
+	if w.Address.IsUnspecified() {
+		w.Hosts = e.ProxyPool
+	}
+	return w
+}
+
+// ByPort says that one port is held, not the address.
+func (e *Entry) ByPort() bool { return e.Port != Port{} }
+
+// OfHosts says that it is the port of all hosts of a pool of proxies.
+func (e *Entry) OfHosts() bool { return e.Address.IsUnspecified() }
 
 // Holder finds a LoadBalancer among the holders.
 func (e *Entry) Holder(r Ref) (Holder, bool) {
@@ -170,7 +194,7 @@ func (e Entry) Without(r Ref) Entry {
 
 // Equal says whether both say the same.
 func (e Entry) Equal(o Entry) bool {
-	return e.Name == o.Name && e.Address == o.Address && e.Pool == o.Pool && e.ProxyPool == o.ProxyPool && e.Phase == o.Phase &&
+	return e.Name == o.Name && e.Address == o.Address && e.Port == o.Port && e.Pool == o.Pool && e.ProxyPool == o.ProxyPool && e.Phase == o.Phase &&
 		slices.EqualFunc(e.Holders, o.Holders, equalHolders)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -120,26 +121,29 @@ func maxAddr(a, b netip.Addr) netip.Addr {
 	return a
 }
 
-// AddressName is the name of the Address that holds a: itself for IPv4, fully
-// expanded with dashes for IPv6.
-func AddressName(a netip.Addr) string {
-	a = a.Unmap()
-	if a.Is4() {
-		return a.String()
+// PortRange is the ports from First to Last, both included; the zero range has none.
+type PortRange struct{ First, Last int32 }
+
+// ParsePortRange reads first-last, within 1 to 65535.
+func ParsePortRange(s string) (PortRange, error) {
+	first, last, ok := strings.Cut(s, "-")
+	a, err := strconv.ParseUint(first, 10, 16)
+	b, other := strconv.ParseUint(last, 10, 16)
+	if !ok || err != nil || other != nil || a == 0 || b < a {
+		return PortRange{}, fmt.Errorf("ports %q: must be first-last, within 1 to 65535, such as 20000-29999", s)
 	}
-	b := a.As16()
-	parts := make([]string, 8)
-	for i := range parts {
-		parts[i] = fmt.Sprintf("%x", uint16(b[2*i])<<8|uint16(b[2*i+1]))
-	}
-	return strings.Join(parts, "-")
+	return PortRange{int32(a), int32(b)}, nil
 }
 
-// ParseAddressName reads what AddressName wrote.
-func ParseAddressName(name string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(strings.ReplaceAll(name, "-", ":"))
-	if err != nil || AddressName(a) != name {
-		return netip.Addr{}, fmt.Errorf("address name %q: must be an IPv4 address, or an IPv6 address in full with hyphens", name)
+// Contains says whether a port lies in the range.
+func (r PortRange) Contains(n int32) bool { return n > 0 && r.First <= n && n <= r.Last }
+
+func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
+
+// size is how many ports there are.
+func (r PortRange) size() int64 {
+	if r.First == 0 {
+		return 0
 	}
-	return a.Unmap(), nil
+	return int64(r.Last-r.First) + 1
 }

@@ -10,6 +10,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/lb"
 )
 
@@ -268,8 +269,8 @@ func draining(s *served, in func(string) *content) {
 	}
 }
 
-// releasing names each address that is to be released, in each holder's
-// namespace: Gone when its listeners are closed and no connection is open.
+// releasing names each address that is to be released, in each holder's namespace: Gone when its listeners are closed and
+// no connection is open. Where a port is granted by itself, that goes for the port.
 func releasing(s *served, in func(string) *content) {
 	if len(s.Releasing) == 0 {
 		return
@@ -278,16 +279,27 @@ func releasing(s *served, in func(string) *content) {
 		_, found := slices.BinarySearchFunc(s.Program.Listeners, a, func(l lb.Listener, a netip.Addr) int { return l.Socket.Address.Compare(a) })
 		return found
 	}
-	closing := map[netip.Addr]int64{}
-	stillOpen := map[netip.Addr]bool{}
+	listeningAt := func(at lb.Socket) bool {
+		_, found := slices.BinarySearchFunc(s.Program.Listeners, at, func(l lb.Listener, at lb.Socket) int { return l.Socket.Compare(at) })
+		return found
+	}
+	closing, closingAt := map[netip.Addr]int64{}, map[lb.Socket]int64{}
 	for f, n := range s.Observation.Closing {
 		closing[f.Address] += n
-		stillOpen[f.Address] = true
+		closingAt[f.Socket()] += n
 	}
 	for _, a := range s.Releasing {
 		e := v1alpha1.ReportedAddress{Name: a.Name, UID: string(a.UID), State: v1alpha1.ReportedGone}
-		if ip, err := netip.ParseAddr(a.Spec.Address); err == nil && (listening(ip) || stillOpen[ip]) {
-			e.State, e.OpenConnections = v1alpha1.ReportedDraining, closing[ip]
+		whole, sockets := build.ServedAt(a, s.Own)
+		for _, at := range whole {
+			if n, open := closing[at]; open || listening(at) {
+				e.State, e.OpenConnections = v1alpha1.ReportedDraining, e.OpenConnections+n
+			}
+		}
+		for _, at := range sockets {
+			if n, open := closingAt[at]; open || listeningAt(at) {
+				e.State, e.OpenConnections = v1alpha1.ReportedDraining, e.OpenConnections+n
+			}
 		}
 		seen := map[string]bool{}
 		for _, h := range a.Spec.Holders {

@@ -230,7 +230,7 @@ func (l *loop) turn(ctx context.Context) {
 	}
 	state.Program, state.Checks = l.applied, l.watched.ownChecks()
 	if !state.Frozen.silent() {
-		state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
+		state.Draining, state.Releasing, state.Own = l.watched.drainingList, l.watched.releasingList, l.o.Addresses
 	}
 	l.state, l.healthDirty, l.observeDirty = state, false, false
 	if l.fromHub {

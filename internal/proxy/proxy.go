@@ -58,9 +58,10 @@ type Options struct {
 	// Name of the Proxy object, unique among all proxies of the hub.
 	Name string
 	// Pool: proxies of one pool serve the same addresses.
-	Pool      string
-	Zone      string
-	Addresses []string
+	Pool string
+	Zone string
+	// Addresses are this host's own, as others reach them.
+	Addresses []netip.Addr
 	// Version of this build, for people.
 	Version string
 

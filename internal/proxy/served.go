@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,8 +37,9 @@ type served struct {
 	Checks ownChecks
 	// Draining are the TargetGroups with a target that is to be drained.
 	Draining []*v1alpha1.TargetGroup
-	// Releasing are this pool's addresses that nobody may serve any more.
+	// Releasing are this pool's addresses that nobody may serve any more; Own are this host's.
 	Releasing []*v1alpha1.Address
+	Own       []netip.Addr
 	// ApplyError is why the last Apply failed; Program is then the one before it.
 	ApplyError error
 }

@@ -102,10 +102,10 @@ func (r *reporter) register(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		px, err = r.o.Hub.CreateProxy(ctx, &v1alpha1.Proxy{
 			ObjectMeta: metav1.ObjectMeta{Name: r.o.Name},
-			Spec:       v1alpha1.ProxySpec{Pool: r.o.Pool, Zone: r.o.Zone, Addresses: r.o.Addresses},
+			Spec:       v1alpha1.ProxySpec{Pool: r.o.Pool, Zone: r.o.Zone, Addresses: r.o.ownAddresses()},
 		})
 	case err == nil && !r.o.speaks(px):
-		px.Spec.Pool, px.Spec.Zone, px.Spec.Addresses = r.o.Pool, r.o.Zone, r.o.Addresses
+		px.Spec.Pool, px.Spec.Zone, px.Spec.Addresses = r.o.Pool, r.o.Zone, r.o.ownAddresses()
 		px, err = r.o.Hub.UpdateProxy(ctx, px)
 	}
 	if err != nil {
@@ -138,7 +138,16 @@ func (r *reporter) register(ctx context.Context) error {
 
 // speaks says that a Proxy's spec is this process's.
 func (o *Options) speaks(px *v1alpha1.Proxy) bool {
-	return px.Spec.Pool == o.Pool && px.Spec.Zone == o.Zone && slices.Equal(px.Spec.Addresses, o.Addresses)
+	return px.Spec.Pool == o.Pool && px.Spec.Zone == o.Zone && slices.Equal(px.Spec.Addresses, o.ownAddresses())
+}
+
+// ownAddresses are as the Proxy's spec has them.
+func (o *Options) ownAddresses() []string {
+	var out []string
+	for _, a := range o.Addresses {
+		out = append(out, a.String())
+	}
+	return out
 }
 
 // lookForOthers takes in what the watch says of the own object: another boot in

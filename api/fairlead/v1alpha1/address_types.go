@@ -4,12 +4,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProxyHostsSource takes the proxies' own addresses, shared by port.
+// ProxyHostsSource takes the own addresses of the proxies' hosts, all of them together, shared by port.
 type ProxyHostsSource struct {
+	// Proxies whose spec.pool is this one, and that name their host's addresses in spec.addresses. Immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="pool must have lower-case letters, digits, hyphens and dots, for Addresses are named after it: rename the pool of proxies"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="pool is immutable: create another AddressPool"
 	Pool string `json:"pool"`
-	// Ports that may be used, as first-last.
+	// Ports that may be granted, as first-last. A port that is granted and then left out is kept.
 	// +kubebuilder:validation:MaxLength=11
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}-[0-9]{1,5}$') && 1 <= int(self.split('-')[0]) && int(self.split('-')[0]) <= int(self.split('-')[1]) && int(self.split('-')[1]) <= 65535",message="ports must be a range within 1 to 65535, such as 20000-29999"
 	Ports string `json:"ports"`
@@ -21,8 +24,10 @@ type ProxyHostsSource struct {
 type Granularity string
 
 const (
+	// GranularityAddress: an address, with the ports of all who share it.
 	GranularityAddress Granularity = "Address"
-	GranularityPort    Granularity = "Port"
+	// GranularityPort: one port of an address. All whom the pool admits share its addresses so.
+	GranularityPort Granularity = "Port"
 )
 
 // Share says who may hold an address together, on different ports.
@@ -54,7 +59,10 @@ type PoolUse struct {
 // AddressPoolSpec says where addresses come from and who may use them.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.ranges) != has(self.proxyHosts)",message="set exactly one of ranges and proxyHosts"
-// +kubebuilder:validation:XValidation:rule="(has(self.granularity) ? self.granularity : 'Address') == (has(oldSelf.granularity) ? oldSelf.granularity : 'Address')",message="granularity is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="has(self.ranges) == has(oldSelf.ranges)",message="ranges and proxyHosts can't be exchanged: create another pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.proxyHosts) || !has(self.granularity) || self.granularity == 'Port'",message="proxyHosts are granted by port: leave granularity out, or set Port"
+// +kubebuilder:validation:XValidation:rule="!has(self.share) || self.share == 'Any' || !has(self.proxyHosts) && (!has(self.granularity) || self.granularity == 'Address')",message="ports are granted to all whom use admits: leave share out, or set Any"
+// +kubebuilder:validation:XValidation:rule="has(self.proxyHosts) || (has(self.granularity) ? self.granularity : 'Address') == (has(oldSelf.granularity) ? oldSelf.granularity : 'Address')",message="granularity is immutable: create another pool"
 type AddressPoolSpec struct {
 	// CIDRs, or ranges as first-last. A CIDR's network and broadcast addresses are not left out.
 	// +optional
@@ -66,15 +74,15 @@ type AddressPoolSpec struct {
 	Ranges []string `json:"ranges,omitempty"`
 	// +optional
 	ProxyHosts *ProxyHostsSource `json:"proxyHosts,omitempty"`
-	// Default: Address. Immutable.
+	// What one grant holds. Default: Address; Port with proxyHosts. Immutable.
 	// +optional
 	Granularity Granularity `json:"granularity,omitempty"`
 	// +optional
 	Use *PoolUse `json:"use,omitempty"`
-	// Default: Namespace.
+	// Who may hold one address together. Default: Namespace; Any where ports are granted.
 	// +optional
 	Share Share `json:"share,omitempty"`
-	// Addresses that one Tenant may hold. Default: no bound.
+	// Addresses that one Tenant may hold; ports, where these are granted. Default: no bound.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PerTenant *int32 `json:"perTenant,omitempty"`
@@ -95,7 +103,8 @@ type AddressPoolSpec struct {
 	Restoring bool `json:"restoring,omitempty"`
 }
 
-// AddressPoolStatus counts a pool's addresses.
+// AddressPoolStatus counts a pool's addresses; where ports are granted, those: free are the numbers that nobody holds with
+// any protocol, on each address of ranges, on all hosts at once.
 type AddressPoolStatus struct {
 	// +optional
 	Free int64 `json:"free"`
@@ -178,6 +187,7 @@ type Holder struct {
 
 // AddressSpec is one line of the ledger.
 type AddressSpec struct {
+	// 0.0.0.0 and :: stand for all addresses of that family of the proxies' hosts.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="address must be an IP address"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="address is immutable"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -66,7 +66,7 @@ func (r *Reconciler) Look() {
 // Reconcile adopts what can be adopted: what can't keeps nothing else from it.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	t := r.Fleet.Trouble()
-	claims, unheard := map[netip.Addr][]ipam.Claim{}, map[string]struct{}{} // pools of proxies
+	claims, unheard := map[ipam.What][]ipam.Claim{}, map[string]struct{}{} // pools of proxies
 	for _, p := range t.Unseen {
 		unheard[p.Pool] = struct{}{}
 	}
@@ -76,16 +76,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 			unheard[p.Pool] = struct{}{}
 		}
 		for _, c := range ledger.Claims(p) {
-			claims[c.Address] = append(claims[c.Address], c)
+			claims[c.What] = append(claims[c.What], c)
 		}
 	}
 	r.Keeper.Undisputed(claims)
 	proxies, stale, failed := r.Fleet.All(), map[string][]string{}, []error(nil)
-	for _, address := range slices.SortedFunc(keys(claims), netip.Addr.Compare) {
-		if slices.ContainsFunc(claims[address], func(c ipam.Claim) bool { _, waits := unheard[c.ProxyPool]; return waits }) {
+	for _, what := range slices.SortedFunc(maps.Keys(claims), func(a, b ipam.What) int { return strings.Compare(a.Name(), b.Name()) }) {
+		if slices.ContainsFunc(claims[what], func(c ipam.Claim) bool { _, waits := unheard[c.ProxyPool]; return waits }) {
 			continue // it is woken by whoever is heard of
 		}
-		d, err := r.Keeper.Adopt(ctx, address, claims[address], proxies)
+		d, err := r.Keeper.Adopt(ctx, what, claims[what], proxies)
 		if err != nil {
 			if failed = append(failed, err); ctx.Err() != nil {
 				return reconcile.Result{}, join(failed)
@@ -93,10 +93,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 			continue
 		}
 		for _, p := range d.Stale {
-			stale[p] = append(stale[p], address.String())
+			stale[p] = append(stale[p], what.Name())
 		}
 		if d.NoPool {
-			r.tellHomeless(ctx, claims[address])
+			r.tellHomeless(ctx, claims[what])
 		}
 	}
 	for name, addresses := range stale {
@@ -116,16 +116,6 @@ func join(failed []error) error {
 		failed = append(failed[:told:told], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(failed...)
-}
-
-func keys(m map[netip.Addr][]ipam.Claim) func(func(netip.Addr) bool) {
-	return func(yield func(netip.Addr) bool) {
-		for a := range m {
-			if !yield(a) {
-				return
-			}
-		}
-	}
 }
 
 // fence stops a proxy that serves addresses for others than those who have them.
@@ -149,7 +139,7 @@ func (r *Reconciler) fence(ctx context.Context, name string, addresses []string)
 // tellHomeless says once that no pool has an address.
 func (r *Reconciler) tellHomeless(ctx context.Context, claims []ipam.Claim) {
 	for _, c := range claims {
-		key := c.Proxy + " " + c.Address.String()
+		key := c.Proxy + " " + c.What.Name()
 		r.mu.Lock()
 		_, told := r.homeless[key]
 		r.homeless[key] = struct{}{}
@@ -157,11 +147,11 @@ func (r *Reconciler) tellHomeless(ctx context.Context, claims []ipam.Claim) {
 		if told {
 			continue
 		}
-		r.Logger.Warn("a proxy serves an address that no pool has", "proxy", c.Proxy, "address", c.Address.String(), "loadbalancer", c.Holder.Ref.String())
+		r.Logger.Warn("a proxy serves an address that no pool has", "proxy", c.Proxy, "address", c.What.Name(), "loadbalancer", c.Holder.Ref.String())
 		p := &v1alpha1.Proxy{}
 		if err := r.Client.Get(ctx, types.NamespacedName{Name: c.Proxy}, p); err == nil && r.Events != nil {
 			r.Events.Event(p, "Warning", v1alpha1.ReasonHubReplaced, fmt.Sprintf(
-				"It serves %s for LoadBalancer %s, and no AddressPool has that address: create the pool, and the address is taken into the ledger.", c.Address, c.Holder.Ref))
+				"It serves %s for LoadBalancer %s, and no AddressPool has that: create the pool, and it is taken into the ledger.", c.What, c.Holder.Ref))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -16,13 +15,13 @@ import (
 // annotationAdopted on an Address names the proxies by whose word the ledger says what it says, separated by commas.
 const annotationAdopted = "fairlead.dev/adopted-from"
 
-// Adopt takes in what frozen proxies serve of one address against the ledger, all of their claims. What is returned is
-// written, or says why nothing is.
-func (k *Keeper) Adopt(ctx context.Context, address netip.Addr, claims []ipam.Claim, proxies []*proof.Proxy) (ipam.Adopted, error) {
-	name := ipam.AddressName(address)
+// Adopt takes in what frozen proxies serve of one address, or port that is granted by itself, against the ledger, all of their
+// claims. What is returned is written, or says why nothing is.
+func (k *Keeper) Adopt(ctx context.Context, what ipam.What, claims []ipam.Claim, proxies []*proof.Proxy) (ipam.Adopted, error) {
+	name := what.Name()
 	for range attempts {
 		k.mu.Lock()
-		d := k.ledger.Adopt(address, claims, k.adopters(name, claims, proxies))
+		d := k.ledger.Adopt(what, claims, k.adopters(name, claims, proxies))
 		k.disagree(name, d)
 		if d.Action == ipam.Keep {
 			_, open := k.unwritten[name]
@@ -114,7 +113,7 @@ func (k *Keeper) disagree(name string, d ipam.Adopted) {
 	if slices.Equal(before.Proxies, d.Disagree) {
 		return
 	}
-	if pool, ok := k.ledger.PoolOf(addressOf(name)); ok {
+	if pool, ok := k.poolOf(name); ok {
 		k.changed[pool] = struct{}{}
 	}
 	if len(d.Disagree) == 0 {
@@ -124,25 +123,26 @@ func (k *Keeper) disagree(name string, d ipam.Adopted) {
 	k.disputes[name] = Dispute{name, d.Disagree}
 }
 
-func addressOf(name string) netip.Addr {
-	a, err := ipam.ParseAddressName(name)
+// poolOf names the pool that may grant what has the name.
+func (k *Keeper) poolOf(name string) (string, bool) {
+	w, err := ipam.ParseName(name)
 	if err != nil {
-		return netip.Addr{}
+		return "", false
 	}
-	return a
+	return k.ledger.PoolOf(w)
 }
 
-// Dispute is an address that proxies serve for different LoadBalancers.
+// Dispute is an Address, by its name, that proxies serve for different LoadBalancers.
 type Dispute struct {
 	Address string
 	Proxies []string
 }
 
 // Undisputed forgets the disputes about addresses that are not among those claimed.
-func (k *Keeper) Undisputed(claimed map[netip.Addr][]ipam.Claim) {
+func (k *Keeper) Undisputed(claimed map[ipam.What][]ipam.Claim) {
 	k.mu.Lock()
 	for name := range k.disputes {
-		if _, ok := claimed[addressOf(name)]; !ok {
+		if w, err := ipam.ParseName(name); err != nil || len(claimed[w]) == 0 {
 			k.disagree(name, ipam.Adopted{})
 		}
 	}
@@ -162,7 +162,7 @@ func (k *Keeper) Disputes(pool string) []Dispute {
 	defer k.mu.Unlock()
 	var out []Dispute
 	for _, name := range slices.Sorted(maps.Keys(k.disputes)) {
-		if p, ok := k.ledger.PoolOf(addressOf(name)); ok && p == pool {
+		if p, ok := k.poolOf(name); ok && p == pool {
 			out = append(out, k.disputes[name])
 		}
 	}

@@ -42,8 +42,8 @@ func TestAnAddressIsNotAdoptedPastAWitnessThatIsAway(t *testing.T) {
 			c.change(a)
 			frozen := &proof.Proxy{Name: "c", Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, HubChanged: v1alpha1.ReasonHubRestored}
 			address := netip.MustParseAddr("192.0.2.0")
-			claims := []ipam.Claim{{Proxy: "c", ProxyPool: "edge", Address: address, Holder: ipam.Holder{Ref: needsOf(2).Ref, Ports: needsOf(2).Ports}}}
-			d, err := k.Adopt(t.Context(), address, claims, []*proof.Proxy{a, frozen})
+			claims := []ipam.Claim{{Proxy: "c", ProxyPool: "edge", What: ipam.What{Address: address}, Holder: ipam.Holder{Ref: needsOf(2).Ref, Ports: needsOf(2).Ports}}}
+			d, err := k.Adopt(t.Context(), ipam.What{Address: address}, claims, []*proof.Proxy{a, frozen})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,8 +89,8 @@ func TestNewcomersOverruleNobody(t *testing.T) {
 			proxies = append(proxies, &proof.Proxy{Thawed: thawed, Name: name, Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, Epoch: c.there, Through: proof.Vector{Addresses: 99}})
 		}
 		address := netip.MustParseAddr("192.0.2.0")
-		claims := []ipam.Claim{{Proxy: "old", ProxyPool: "edge", Address: address, Holder: ipam.Holder{Ref: needsOf(2).Ref, Ports: needsOf(2).Ports}}}
-		d, err := k.Adopt(t.Context(), address, claims, proxies)
+		claims := []ipam.Claim{{Proxy: "old", ProxyPool: "edge", What: ipam.What{Address: address}, Holder: ipam.Holder{Ref: needsOf(2).Ref, Ports: needsOf(2).Ports}}}
+		d, err := k.Adopt(t.Context(), ipam.What{Address: address}, claims, proxies)
 		if err != nil || slices.Equal(d.Stale, []string{"old"}) != c.stale || (len(d.Disagree) == 4) == c.stale {
 			t.Errorf("%+v: stale %v, disagree %v, %v", c, d.Stale, d.Disagree, err)
 		}

@@ -20,11 +20,11 @@ func Claims(p *proof.Proxy) []ipam.Claim {
 func claimsIn(p *proof.Proxy, namespace string, r *v1alpha1.ProxyReport) []ipam.Claim {
 	var out []ipam.Claim
 	add := func(namespace string, s v1alpha1.ServedAddress) {
-		address, err := ipam.ParseAddressName(s.Address)
+		what, err := ipam.ParseName(s.Address)
 		if err != nil {
 			return
 		}
-		c := ipam.Claim{Proxy: p.Name, ProxyPool: p.Pool, Address: address, Holder: ipam.Holder{Ref: ipam.Ref{Namespace: namespace, Name: s.LoadBalancer}}}
+		c := ipam.Claim{Proxy: p.Name, ProxyPool: p.Pool, What: what, Holder: ipam.Holder{Ref: ipam.Ref{Namespace: namespace, Name: s.LoadBalancer}}}
 		for _, text := range s.Ports {
 			if port, err := ipam.ParsePort(text); err == nil {
 				c.Holder.Ports = append(c.Holder.Ports, port)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -94,8 +93,8 @@ type claimant struct {
 	pools   []string
 }
 
-// pools are those of a proxy's claims, sorted; poolOf names that of an address.
-func (c claimed) pools(p *proof.Proxy, poolOf func(netip.Addr) (string, bool)) []string {
+// pools are those of a proxy's claims, sorted; poolOf names that of what is held.
+func (c claimed) pools(p *proof.Proxy, poolOf func(ipam.What) (string, bool)) []string {
 	old := c[p.Name]
 	if old != nil && old.view == p {
 		return old.pools
@@ -109,7 +108,7 @@ func (c claimed) pools(p *proof.Proxy, poolOf func(netip.Addr) (string, bool)) [
 		}
 		if !known {
 			for _, claim := range claimsIn(p, namespace, r) {
-				if pool, ok := poolOf(claim.Address); ok {
+				if pool, ok := poolOf(claim.What); ok {
 					in = append(in, pool)
 				}
 			}

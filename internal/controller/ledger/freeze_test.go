@@ -173,7 +173,7 @@ func TestClaimsOfNamespacesThatAreMissing(t *testing.T) {
 		t.Fatalf("claims %+v", c)
 	}
 	k := newKeeper(t, newStore(1, 0), ignore, "192.0.2.0/32")
-	if _, err := k.Adopt(t.Context(), c[0].Address, c, []*proof.Proxy{p}); err != nil {
+	if _, err := k.Adopt(t.Context(), c[0].What, c, []*proof.Proxy{p}); err != nil {
 		t.Fatal(err)
 	}
 	e := mustGet(k, "192.0.2.0")

@@ -28,11 +28,13 @@ type Grant struct {
 	Reason, Message string
 }
 
-// Addresses are those of the entries.
+// Addresses are those of the entries, each once: the unspecified one of a family is that of hosts.
 func (g *Grant) Addresses() []string {
 	out := make([]string, 0, len(g.Held))
 	for _, e := range g.Held {
-		out = append(out, e.Address.String())
+		if a := e.Address.String(); !slices.Contains(out, a) {
+			out = append(out, a)
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -217,6 +218,21 @@ func (k *Keeper) SetPools(pools []ipam.Pool) {
 	}
 	k.dirty = true
 	k.unlock()
+}
+
+// SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies.
+func (k *Keeper) SetHosts(hosts map[string][]netip.Addr) {
+	k.mu.Lock()
+	k.ledger.SetHosts(hosts)
+	k.dirty = true
+	k.unlock()
+}
+
+// OnHosts names the LoadBalancers that hold ports of the hosts of a pool of proxies.
+func (k *Keeper) OnHosts(proxyPool string) []ipam.Ref {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ledger.OnHosts(proxyPool)
 }
 
 // RetryUnsettled looks at the waiters again where one waits for proxies: they have come further, or say that the hub has changed.

@@ -105,6 +105,9 @@ func toEntry(a *v1alpha1.Address) (ipam.Entry, error) {
 		Name: a.Name, Address: address.Unmap(), Pool: a.Spec.Pool, ProxyPool: a.Spec.ProxyPool, Phase: ipam.Phase(a.Spec.Phase),
 		Created: a.CreationTimestamp.Time,
 	}
+	if w, err := ipam.ParseName(a.Name); err == nil {
+		e.Port = w.Port
+	}
 	for _, h := range a.Spec.Holders {
 		holder := ipam.Holder{Ref: ipam.Ref{Namespace: h.Namespace, Name: h.Name}}
 		for _, s := range h.Ports {

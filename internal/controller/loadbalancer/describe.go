@@ -3,6 +3,7 @@ package loadbalancer
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -22,7 +23,8 @@ type facts struct {
 	lb       *clusterv1.LoadBalancer
 	problems []lb.Problem // build.Validate's
 	grant    ledger.Grant
-	pool     string // of proxies
+	pool     string                          // of proxies
+	hosts    []clusterv1.LoadBalancerAddress // those of proxies' hosts on which it is served
 	// kept: Programmed was believed for this generation and address, and is never taken back by a comparison.
 	kept       bool
 	programmed proof.Programmed
@@ -74,10 +76,11 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 		s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
 	}
 	for _, e := range f.grant.Held {
-		s.Addresses = append(s.Addresses, clusterv1.LoadBalancerAddress{
-			Type: clusterv1.AddressTypeIP, Value: e.Address.String(), Family: clusterv1.IPFamily(ipam.FamilyOf(e.Address)), Pool: e.Pool,
-		})
+		if a := statusAddress(e.Address, e.Pool); !e.OfHosts() && !slices.Contains(s.Addresses, a) {
+			s.Addresses = append(s.Addresses, a)
+		}
 	}
+	s.Addresses = append(s.Addresses, f.hosts...)
 	if f.service != nil {
 		s.Addresses = append(s.Addresses, f.service.Addresses...)
 	}
@@ -117,7 +120,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	switch {
 	case refused:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before the LoadBalancer is accepted")
-	case len(s.Addresses) == 0:
+	case len(s.Addresses) == 0 && len(f.grant.Held) == 0:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before an address is granted")
 	case programmed:
 		set(clusterv1.ConditionProgrammed, yes, reason, message)
@@ -142,7 +145,13 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 func grantedText(g ledger.Grant) string {
 	var out []string
 	for _, e := range g.Held {
-		out = append(out, fmt.Sprintf("%s of pool %s", e.Address, e.Pool))
+		text := fmt.Sprintf("%s of pool %s", e.Address, e.Pool)
+		if e.OfHosts() {
+			text = fmt.Sprintf("the proxies' hosts' %s addresses, of pool %s", ipam.FamilyOf(e.Address), e.Pool)
+		}
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
 	}
 	return strings.Join(out, ", ")
 }
@@ -153,11 +162,20 @@ type proofless struct{ reason, message string }
 // portStatuses says what became of each port: refused by the spec, by the ledger, or by a proxy.
 func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 	var out []clusterv1.PortStatus
+	ref := ipam.Ref{Namespace: f.lb.Namespace, Name: f.lb.Name}
+	has := map[netip.Addr][]ipam.Port{} // by address, of which it may hold single ports
+	for _, e := range f.grant.Held {
+		if h, holds := e.Holder(ref); holds {
+			has[e.Address] = append(has[e.Address], h.Ports...)
+		}
+	}
 	lacks := func(port ipam.Port) bool {
-		return slices.ContainsFunc(f.grant.Held, func(e ipam.Entry) bool {
-			h, holds := e.Holder(ipam.Ref{Namespace: f.lb.Namespace, Name: f.lb.Name})
-			return holds && !slices.Contains(h.Ports, port)
-		})
+		for _, ports := range has {
+			if !slices.Contains(ports, port) {
+				return true
+			}
+		}
+		return false
 	}
 	for _, p := range ports {
 		s := clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}

@@ -213,6 +213,7 @@ func (r *Reconciler) selected(ctx context.Context, l *clusterv1.LoadBalancer) ([
 // Prime puts the LoadBalancers that have no grant yet into the ledger's queue,
 // so that a new leader serves the oldest first. The caches must be synced.
 func (r *Reconciler) Prime(ctx context.Context) error {
+	r.lookAtHosts()
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing LoadBalancers: %w", err)

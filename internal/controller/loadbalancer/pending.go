@@ -1,11 +1,16 @@
 package loadbalancer
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -123,4 +128,15 @@ func (p *pending) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.pools)
+}
+
+// kept says that this generation was once served by all on these addresses.
+func kept(l *clusterv1.LoadBalancer, g ledger.Grant) bool {
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionProgrammed)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == l.Generation &&
+		!slices.ContainsFunc(g.Held, func(e ipam.Entry) bool {
+			return !slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool {
+				return a.Value == e.Address.String() || e.OfHosts() && a.Pool == e.Pool && string(a.Family) == string(ipam.FamilyOf(e.Address))
+			})
+		})
 }

@@ -65,6 +65,7 @@ type Reconciler struct {
 	Options
 	Queue   *kit.Queue
 	pending *pending
+	hosts   hosts
 	// way is the grants': in a burst, statuses of what is granted are written behind them.
 	way *yield.Way[ipam.Ref]
 }
@@ -87,6 +88,9 @@ func New(o Options) *Reconciler {
 func (r *Reconciler) Wake(ref ipam.Ref) { r.Queue.Add(ref.Namespace, ref.Name) }
 
 func (r *Reconciler) fleetChanged(c fleet.Change) {
+	if len(c.Pools) > 0 {
+		r.lookAtHosts()
+	}
 	for pool := range c.Pools {
 		for _, ref := range r.pending.differing(pool, r.Fleet.Pool(pool)) {
 			r.Wake(ref)
@@ -274,7 +278,7 @@ func (r *Reconciler) grant(ctx context.Context, l *clusterv1.LoadBalancer, in *i
 // note writes what was granted to the spec of a LoadBalancer that no agent made, where that names nothing but what it
 // was granted: it travels with the LoadBalancer, so that another hub can grant the same.
 func (r *Reconciler) note(ctx context.Context, l *clusterv1.LoadBalancer, grant ledger.Grant) error {
-	granted := grant.Addresses()
+	granted := slices.DeleteFunc(grant.Addresses(), func(a string) bool { return a == ipam.HostsIPv4 || a == ipam.HostsIPv6 }) // nobody can ask for those
 	foreign := func(a string) bool { return !slices.Contains(granted, a) }
 	if l.Annotations[v1alpha1.AnnotationOrigin] != "" || len(granted) <= len(l.Spec.Addresses) || slices.ContainsFunc(l.Spec.Addresses, foreign) {
 		return nil
@@ -298,6 +302,7 @@ func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 	if f.kept = kept(l, f.grant); f.kept {
 		r.pending.forget(ref)
 		f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, r.Fleet.Pool(f.pool))
+		f.hosts = hostAddresses(l, f.grant.Held, f.programmed, r.Fleet.Pool(f.pool))
 		return
 	}
 	need := proof.Vector{LoadBalancers: r.Versions.Of(l), Addresses: f.grant.Version, TargetGroups: in.targetGroups}
@@ -308,17 +313,10 @@ func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 		need.Tenants = r.Versions.Of(in.tenant)
 	}
 	q := r.pending.ask(ref, question{l.UID, l.Generation, strings.Join(f.grant.Addresses(), ","), f.pool, need, r.Now()})
-	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, r.Fleet.Pool(f.pool))
+	proxies := r.Fleet.Pool(f.pool)
+	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, proxies)
+	f.hosts = hostAddresses(l, f.grant.Held, f.programmed, proxies)
 	r.pending.answered(ref, f.programmed)
-}
-
-// kept says that this generation was once served by all on these addresses.
-func kept(l *clusterv1.LoadBalancer, g ledger.Grant) bool {
-	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionProgrammed)
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == l.Generation &&
-		!slices.ContainsFunc(g.Addresses(), func(granted string) bool {
-			return !slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool { return a.Value == granted })
-		})
 }
 
 // write writes the status if it differs; in a burst of grants, a while later. What is not granted is told at once:

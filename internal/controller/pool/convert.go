@@ -15,7 +15,17 @@ func Convert(p *v1alpha1.AddressPool) ipam.Pool {
 		Name: p.Name, Created: p.CreationTimestamp.Time, Share: ipam.ShareNamespace, PerTenant: ipam.Unbounded,
 		Requestable: p.Spec.Requestable, Restoring: p.Spec.Restoring, IgnoreSilent: p.Spec.OnSilentProxy == kit.SilentRelease, Unusable: unusable(p),
 	}
-	if p.Spec.Share != "" {
+	if p.Spec.Granularity == v1alpha1.GranularityPort {
+		out.ByPort, out.Share = true, ipam.ShareAny
+	}
+	if h := p.Spec.ProxyHosts; h != nil {
+		var err error
+		out.ByPort, out.Share, out.Hosts = true, ipam.ShareAny, h.Pool
+		if out.HostPorts, err = ipam.ParsePortRange(h.Ports); err != nil {
+			out.Unusable = fmt.Sprintf("proxyHosts: %v: mend it.", err)
+		}
+	}
+	if p.Spec.Share != "" && !out.ByPort {
 		out.Share = ipam.Share(p.Spec.Share)
 	}
 	if n := p.Spec.PerTenant; n != nil {
@@ -23,6 +33,9 @@ func Convert(p *v1alpha1.AddressPool) ipam.Pool {
 	}
 	for _, s := range p.Spec.Ranges {
 		r, err := ipam.ParseRange(s)
+		if err == nil && r.First.IsUnspecified() {
+			err = fmt.Errorf("range %q: %s is no host's address", s, r.First)
+		}
 		if err != nil {
 			out.Unusable = fmt.Sprintf("%v: mend it.", err)
 			continue
@@ -45,15 +58,10 @@ func Convert(p *v1alpha1.AddressPool) ipam.Pool {
 	return out
 }
 
-// unusable is why nothing is granted from such a pool yet; empty: it is.
+// unusable is why nothing is granted from such a pool any more; empty: it is.
 func unusable(p *v1alpha1.AddressPool) string {
-	switch {
-	case p.DeletionTimestamp != nil:
+	if p.DeletionTimestamp != nil {
 		return "it is being deleted: use another pool."
-	case p.Spec.ProxyHosts != nil:
-		return "proxyHosts is not supported yet: use ranges."
-	case p.Spec.Granularity == v1alpha1.GranularityPort:
-		return "granularity Port is not supported yet: use Address."
 	}
 	return ""
 }

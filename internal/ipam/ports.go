@@ -1,0 +1,281 @@
+package ipam
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+)
+
+// SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies.
+func (l *Ledger) SetHosts(hosts map[string][]netip.Addr) { l.hosts = hosts }
+
+// OnHosts are the LoadBalancers that hold ports of the hosts of a pool of proxies, each once.
+func (l *Ledger) OnHosts(proxyPool string) []Ref {
+	seen := map[Ref]struct{}{}
+	for w, name := range l.byPort {
+		if w.Hosts == proxyPool {
+			for _, h := range l.entries[name].Holders {
+				seen[h.Ref] = struct{}{}
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(seen))
+}
+
+// hostsHave says that hosts have an address of the family. While none is known, any may be.
+func (l *Ledger) hostsHave(proxyPool string, f Family) bool {
+	return len(l.hosts[proxyPool]) == 0 || slices.ContainsFunc(l.hosts[proxyPool], f.Has)
+}
+
+// poolOfHost is the first of the pools that has the addresses of hosts, if want is one of them; else nil.
+func (c *chooser) poolOfHost(want netip.Addr) *poolState {
+	for _, name := range c.Pools {
+		if p := c.pools[name]; p != nil && p.Hosts == c.ProxyPool && p.Hosts != "" && slices.Contains(c.hosts[p.Hosts], want) {
+			return p
+		}
+	}
+	return nil
+}
+
+// freshPorts grants all ports together on the first address of the pool where nobody else has one of them. What is
+// asked for by name is granted while the hub is restored too.
+func (c *chooser) freshPorts(pool *poolState, named bool) ([]Step, *problem) {
+	if p := c.checkPool(pool); p != nil {
+		return nil, p
+	}
+	if p := c.checkFamily(pool); p != nil {
+		return nil, p
+	}
+	if p := checkRestoring(pool); p != nil && !named {
+		return nil, p
+	}
+	if pool.Hosts != "" {
+		at := netip.IPv4Unspecified()
+		if c.family == IPv6 || c.family == AnyFamily && !c.hostsHave(pool.Hosts, IPv4) {
+			at = netip.IPv6Unspecified()
+		}
+		return c.portsAt(pool, at)
+	}
+	var first *problem
+	tried := 0
+	for _, a := range pool.allocators(c.family) {
+		for _, r := range a.ranges {
+			for at := r.First; at.IsValid() && r.Contains(at); at = at.Next() {
+				s, p := c.portsAt(pool, at)
+				if p == nil || !taken(p.reason) {
+					return s, p
+				}
+				if tried++; first == nil {
+					first = p
+				}
+			}
+		}
+	}
+	switch {
+	case tried == 0:
+		return nil, c.exhausted(pool)
+	case tried == 1:
+		return nil, first
+	}
+	return nil, problemf(clusterv1.ReasonPortInUse, "Others hold %s on each address of address pool %s: use other ports, or ask the hub's operator to extend the pool. They are granted as soon as they are free on one address.", portList(c.Ports), pool.Name)
+}
+
+// taken tells the reasons that another address may not have.
+func taken(reason string) bool {
+	return reason == clusterv1.ReasonPortInUse || reason == clusterv1.ReasonAddressInUse
+}
+
+func portList(ports []Port) string {
+	var names []string
+	for _, p := range ports {
+		names = append(names, p.String())
+	}
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
+	}
+	if len(ports) == 1 {
+		return "port " + names[0]
+	}
+	return "one of the ports " + strings.Join(names, ", ")
+}
+
+// portsAt grants all ports at one address, or none.
+func (c *chooser) portsAt(pool *poolState, at netip.Addr) ([]Step, *problem) {
+	var steps []Step
+	for _, p := range c.Ports {
+		s, why := c.port(pool, at, p)
+		if why != nil {
+			return nil, why
+		}
+		steps = append(steps, s)
+	}
+	m := c.moreFor(pool, at, steps)
+	if p := c.checkQuota(pool, m); p != nil {
+		return nil, p
+	}
+	if p := c.checkFrozen(pool.Name); p != nil && slices.ContainsFunc(steps, func(s Step) bool { return s.Action == Create }) {
+		return nil, p
+	}
+	c.claim(pool.Name, m)
+	return steps, nil
+}
+
+// moreFor is what steps at an address take beyond what the namespace holds.
+func (c *chooser) moreFor(pool *poolState, at netip.Addr, steps []Step) (m more) {
+	for _, s := range steps {
+		if s.Action == Create {
+			m.grants++
+		}
+	}
+	if u := c.usageOf(c.Namespace); m.grants > 0 && pool.Hosts == "" && u.byPort[at].all == 0 {
+		m.addresses = 1
+	}
+	return m
+}
+
+// port says what is to be done for it to have a port at an address of the pool, or why it can't.
+func (c *chooser) port(pool *poolState, at netip.Addr, p Port) (Step, *problem) {
+	w := What{at, pool.Hosts, p}
+	if pool.Hosts != "" && !pool.HostPorts.Contains(p.Number) {
+		return Step{}, problemf(clusterv1.ReasonPortNotPermitted, "Port %s can't be had from address pool %s, which gives the ports %s of the proxies' hosts: use one of those, or another pool.", p, pool.Name, pool.HostPorts)
+	}
+	if whole, ok := c.At(at); ok {
+		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The address %s is held as a whole by %s: want another, or none.", at, c.whose(whole))
+	}
+	e, held := c.entries[c.byPort[w]]
+	switch _, mine := e.Holder(c.Ref); {
+	case !held:
+		return Step{Create, Entry{Name: w.Name(), Address: at, Port: p, Pool: pool.Name, ProxyPool: c.ProxyPool, Phase: Granted, Holders: []Holder{{c.Ref, []Port{p}}}}}, nil
+	case e.Phase == Moved:
+		return Step{}, problemf(clusterv1.ReasonPortInUse, "%s moved to another hub with its holder: use another, or have the hub's operator delete the Address %s once no other hub serves it.", capital(w.String()), e.Name)
+	case mine && e.Phase == Granted:
+		return Step{Keep, e}, nil
+	case mine && e.ProxyPool == c.ProxyPool:
+		e.Phase = Granted
+		return Step{Change, e}, nil
+	case e.Phase == Releasing:
+		return Step{}, problemf(clusterv1.ReasonPortInUse, "%s is still being released by %s: it is granted as soon as every proxy has stopped serving it.", capital(w.String()), c.whose(e))
+	case pool.Hosts != "":
+		return Step{}, problemf(clusterv1.ReasonPortInUse, "%s is held by %s: use another port.", capital(w.String()), c.whose(e))
+	}
+	return Step{}, problemf(clusterv1.ReasonPortInUse, "%s is held by %s: use another port, or another address.", capital(w.String()), c.whose(e))
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// whose says who holds an entry, and names nothing of another tenant.
+func (c *chooser) whose(e Entry) string {
+	for _, h := range e.Holders {
+		if h.Namespace == c.Namespace {
+			return "LoadBalancer " + h.Name
+		}
+	}
+	return "another tenant"
+}
+
+// keepPorts is for a LoadBalancer that has ports of an address: it keeps those that it still asks for, and gets the others
+// that it can have there. Where it can have none of those that it asks for, it moves.
+func (c *chooser) keepPorts(kept Entry, granted []Entry) ([]Step, *problem) {
+	pool := c.pools[kept.Pool]
+	steps, all := []Step(nil), []Step(nil)
+	has := map[Port]bool{}
+	for _, e := range granted {
+		if !e.ByPort() || e.Address != kept.Address || e.ProxyPool != kept.ProxyPool {
+			continue
+		}
+		has[e.Port] = true
+		if all = append(all, Step{Keep, e}); slices.Contains(c.Ports, e.Port) {
+			steps = append(steps, Step{Keep, e})
+		}
+	}
+	if p := c.checkFrozen(kept.Pool); p != nil && len(steps) < len(all) {
+		return all, p // what it wants no more may be what runs
+	}
+	note := c.checkProxies(kept)
+	if note == nil && len(steps) < len(c.Ports) {
+		var got []Step
+		if got, note = c.otherPorts(pool, kept, has); len(got) > 0 {
+			c.claim(pool.Name, c.moreFor(pool, kept.Address, got))
+			steps = append(steps, got...)
+		}
+	}
+	if len(steps) > 0 {
+		return steps, note
+	}
+	if note != nil && taken(note.reason) && len(c.wishes()) == 0 {
+		if s, p := c.fresh(); p == nil {
+			return s, nil
+		}
+	}
+	return all, note
+}
+
+// otherPorts are those that it can have beside those that it has at an address, and why not all.
+func (c *chooser) otherPorts(pool *poolState, kept Entry, has map[Port]bool) (got []Step, note *problem) {
+	if pool == nil {
+		return nil, problemf(clusterv1.ReasonPoolNotFound, "Address pool %s does not exist any more: the hub's operator creates it, or delete the LoadBalancer and create it again.", kept.Pool)
+	}
+	if p := c.checkPool(pool); p != nil {
+		return nil, p
+	}
+	for _, p := range c.Ports {
+		if has[p] {
+			continue
+		}
+		s, why := c.port(pool, kept.Address, p)
+		if why == nil {
+			got = append(got, s)
+		} else if note == nil {
+			note = why
+		}
+	}
+	m := c.moreFor(pool, kept.Address, got)
+	u := c.usageOf(c.Namespace)
+	switch q := c.Owner.Quota.Ports; {
+	case q != Unbounded && len(got) > 0 && u.Ports+len(c.Ports)-c.portsHeld > q && len(c.Ports) > c.portsHeld:
+		return nil, quotaProblem("ports", u.Ports, q, 0, len(c.Ports)-c.portsHeld)
+	case m.grants == 0:
+		return got, note
+	}
+	if p := c.checkPerTenant(pool, m.grants); p != nil {
+		return nil, p
+	}
+	if p := c.checkFrozen(pool.Name); p != nil {
+		return nil, p
+	}
+	return got, note
+}
+
+// freePorts is how many numbers of ports nobody holds, with whatever protocol.
+func (p *poolState) freePorts() int64 {
+	if p.Hosts != "" {
+		used := map[int32]struct{}{}
+		for n := range p.numbers {
+			if p.HostPorts.Contains(n.number) {
+				used[n.number] = struct{}{}
+			}
+		}
+		return p.HostPorts.size() - int64(len(used))
+	}
+	size := p.v4.size
+	if n := p.v6.size; size > math.MaxInt64-n {
+		size = math.MaxInt64
+	} else {
+		size += n
+	}
+	if size > math.MaxInt64/math.MaxUint16 {
+		return math.MaxInt64
+	}
+	free := size * math.MaxUint16
+	for n := range p.numbers {
+		if p.allocator(n.address).index(n.address) >= 0 {
+			free--
+		}
+	}
+	return free
+}
