@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -84,14 +85,14 @@ func (c *command) await(ctx context.Context) error {
 	return nil
 }
 
-// says waits until it prints a line with that in it.
+// says waits until it has printed a line with that in it, and returns the last one.
 func (c *command) says(ctx context.Context, what string) (line string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	err = testkit.Poll(ctx, look, fmt.Sprintf("fairlead %s to say %q", c.cmd.Args[1], what), func(context.Context) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, l := range c.said {
+		for _, l := range slices.Backward(c.said) {
 			if strings.Contains(l, what) {
 				line = l
 				return nil

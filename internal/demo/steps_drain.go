@@ -52,32 +52,35 @@ func drain(ctx context.Context, s *story) (string, error) {
 			node   string
 			before []float64
 		}{{t, node, nil}, {other, tainted, nil}}
-		lines := []string{}
 		for i, d := range both {
-			n, err := s.awaitOpen(ctx, d.Tenant, d.node)
-			if err != nil {
+			if err := s.awaitOpen(ctx, d.Tenant, d.node); err != nil {
 				return err
 			}
-			lines = append(lines, fmt.Sprintf("%s of %s: %d open", d.node, d.Name(), n))
 			if both[i].before, err = s.connectsBy(ctx, d.Tenant, d.node); err != nil {
 				return err
 			}
+		}
+		if err := pause(ctx, 2*time.Second); err != nil {
+			return err
 		}
 		progress, err := command.says(ctx, "open connection")
 		if err != nil {
 			return err
 		}
-		s.note("both drain, %s; the command says %q", strings.Join(lines, ", "), progress)
-		if err := pause(ctx, 2*time.Second); err != nil {
-			return err
-		}
+		s.note("both drain; the command says %q", progress)
 		if lost := open.Lost(); len(lost) > 0 {
 			return fmt.Errorf("%d of %d open connections were lost while %s drained; first: %s", len(lost), held, node, lost[0])
 		}
 		if command.ended() {
 			return fmt.Errorf("`fairlead drain` ended while connections were open: %s", command.text())
 		}
+		lines := []string{}
 		for _, d := range both {
+			m, err := s.Member(ctx, d.Tenant, d.node)
+			if err != nil {
+				return err
+			}
+			lines = append(lines, fmt.Sprintf("%s of %s: %d open", d.node, d.Name(), m.OpenConnections))
 			after, err := s.connectsBy(ctx, d.Tenant, d.node)
 			if err != nil {
 				return err
@@ -139,28 +142,24 @@ func taint(ctx context.Context, t *fleet.Tenant, node, taints string) error {
 	return nil
 }
 
-// awaitOpen waits until the hub says that a node drains and that all it waits for is open connections to it by each proxy, and returns
-// how many there are.
-func (s *story) awaitOpen(ctx context.Context, t *fleet.Tenant, node string) (int64, error) {
+// awaitOpen waits until the hub says that a node drains and that all it waits for is open connections to it by each proxy.
+func (s *story) awaitOpen(ctx context.Context, t *fleet.Tenant, node string) error {
 	waits := []string{}
 	for _, p := range s.Proxies {
 		waits = append(waits, p.Name+" has open connections")
 	}
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	open := int64(0)
-	err := testkit.Poll(ctx, look, fmt.Sprintf("%s of %s to have open connections alone", node, t.Name()), func(ctx context.Context) error {
+	return testkit.Poll(ctx, look, fmt.Sprintf("%s of %s to have open connections alone", node, t.Name()), func(ctx context.Context) error {
 		m, err := s.Member(ctx, t, node)
 		if err != nil {
 			return err
 		}
-		open = m.OpenConnections
 		for _, w := range waits {
-			if m.State != "draining" || open == 0 || !strings.Contains(m.Message, w) {
-				return fmt.Errorf("it is %q with %d open: %s", m.State, open, m.Message)
+			if m.State != "draining" || m.OpenConnections == 0 || !strings.Contains(m.Message, w) {
+				return fmt.Errorf("it is %q with %d open: %s", m.State, m.OpenConnections, m.Message)
 			}
 		}
 		return nil
 	})
-	return open, err
 }
