@@ -89,6 +89,13 @@ func diffListeners(old, next []Listener) []ListenerChange {
 	if sameSlice(old, next) {
 		return nil
 	}
+	// What both share at either end, which most often is nearly all, is compared by pointer.
+	for len(old) > 0 && len(next) > 0 && old[0].shared(&next[0]) {
+		old, next = old[1:], next[1:]
+	}
+	for len(old) > 0 && len(next) > 0 && old[len(old)-1].shared(&next[len(next)-1]) {
+		old, next = old[:len(old)-1], next[:len(next)-1]
+	}
 	var out []ListenerChange
 	mergeValues(old, next,
 		func(a, b *Listener) int { return a.Socket.Compare(b.Socket) },
@@ -98,6 +105,11 @@ func diffListeners(old, next []Listener) []ListenerChange {
 			}
 		})
 	return out
+}
+
+// shared says that both are copies of one. It may miss equal ones.
+func (l *Listener) shared(o *Listener) bool {
+	return l.Socket == o.Socket && sameSlice(l.Frontends, o.Frontends)
 }
 
 func diffMembers(old, next *Group) []MemberChange {
