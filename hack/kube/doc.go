@@ -7,6 +7,7 @@
 //	kube controllers     the controllers of kube-controller-manager that are needed
 //	                     here, and a scheduler of a hundred lines
 //	kube hollow-nodes    Nodes, Pods and NodePorts on loopback addresses (package hollow)
+//	kube kube-proxy      the real command: as root, in a node's network namespace
 //
 // README.md says what building costs and which traps there are.
 package main

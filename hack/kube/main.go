@@ -12,9 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	kubeproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 )
 
-const usage = "usage: kube etcd|kube-apiserver|controllers|hollow-nodes FLAGS (--help after the part lists its flags)"
+const usage = "usage: kube etcd|kube-apiserver|controllers|hollow-nodes|kube-proxy FLAGS (--help after the part lists its flags)"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -22,11 +23,13 @@ func main() {
 		os.Exit(2)
 	}
 	part := os.Args[1]
-	// The real command reads os.Args itself.
+	// The real commands read os.Args themselves.
 	os.Args = append([]string{filepath.Base(part)}, os.Args[2:]...)
 	switch part {
 	case "kube-apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "kube-proxy":
+		os.Exit(cli.Run(kubeproxy.NewProxyCommand()))
 	case "etcd":
 		run(runEtcd)
 	case "controllers":
