@@ -130,6 +130,11 @@ func (r *Report) rights(all []Rights) {
 // versions compares what runs.
 func (r *Report) versions(f *Facts) {
 	by := map[string][]string{}
+	if lease := f.lease(v1alpha1.SystemNamespace, managerLease); lease != nil {
+		if v := lease.Annotations[v1alpha1.AnnotationVersion]; v != "" {
+			by[v] = append(by[v], "manager")
+		}
+	}
 	for _, p := range f.Proxies {
 		if v := p.Status.Version; v != "" && p.Status.Phase != v1alpha1.ProxyLeft {
 			by[v] = append(by[v], "proxy "+p.Name)
@@ -140,7 +145,7 @@ func (r *Report) versions(f *Facts) {
 			by[v] = append(by[v], "agent of "+t.Name)
 		}
 	}
-	c := Check{Area: areaVersions, Object: "proxies and agents", State: OK, Message: fmt.Sprintf("all are of this version, %s", f.Version)}
+	c := Check{Area: areaVersions, Object: "manager, proxies and agents", State: OK, Message: fmt.Sprintf("all are of this version, %s", f.Version)}
 	var texts []string
 	for _, v := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[v])

@@ -21,6 +21,7 @@ import (
 	"fairlead.dev/fairlead/internal/fleet"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -192,6 +193,10 @@ func testCheckWell(t *testing.T, s *site) {
 	s.eventually(t, s.cluster("check"), 0, "No trouble; 1 warning", "Proxy edge-1: live", "Tenant "+s.other.Name()+": its agent is at work", "it is bound to this cluster", "no fault found with 3 targets")
 	out, _ := s.run(t, s.cluster("check", "-o", "json")...)
 	r := answer[cli.Report](t, out)
+	lease := &coordinationv1.Lease{}
+	if err := s.Hub.API.Get(t.Context(), types.NamespacedName{Namespace: v1alpha1.SystemNamespace, Name: "fairlead-manager"}, lease); err != nil || lease.Annotations[v1alpha1.AnnotationVersion] == "" {
+		t.Errorf("the manager doesn't say its version: %v, %v", lease.Annotations, err)
+	}
 	areas := map[string]int{}
 	for _, c := range r.Checks {
 		areas[c.Area]++
