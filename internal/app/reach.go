@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// reachEvery is the pause between two looks for a hub that is away, reachWithin how long it may take to answer one.
+	// reachEvery is the least time from one look for a hub that is away to the next, reachWithin how long it may take to answer one.
 	reachEvery  = time.Second
 	reachWithin = 5 * time.Second
 	// settlesWithin is how long a hub may refuse what it allows: an API server that has just started knows no roles and no kinds yet.
@@ -88,7 +88,7 @@ func (r *reach) until(ctx context.Context, make func() (*life, error)) (*life, e
 		case r.ask(ctx) != nil:
 		case refused(err) && time.Since(began) < settlesWithin:
 			r.log.Warn("the hub refuses what is needed; trying again", "hub", r.host, "err", err)
-			if err := r.pause(ctx); err != nil {
+			if err := r.pause(ctx, time.Now()); err != nil {
 				return nil, err
 			}
 		default:
@@ -100,6 +100,7 @@ func (r *reach) until(ctx context.Context, make func() (*life, error)) (*life, e
 // await fails when ctx ends only. waited: the hub was away.
 func (r *reach) await(ctx context.Context) (waited bool, err error) {
 	for ; ; waited = true {
+		began := time.Now()
 		err := r.ask(ctx)
 		if err == nil {
 			r.why.Store(nil)
@@ -110,17 +111,18 @@ func (r *reach) await(ctx context.Context) (waited bool, err error) {
 		}
 		why := fmt.Sprintf("waiting for the hub %s: %v", r.host, err)
 		r.why.Store(&why)
-		if err := r.pause(ctx); err != nil {
+		if err := r.pause(ctx, began); err != nil {
 			return waited, err
 		}
 	}
 }
 
-func (r *reach) pause(ctx context.Context) error {
+// pause waits until a look may follow one that began then: at once, if nobody answered that for long.
+func (r *reach) pause(ctx context.Context, began time.Time) error {
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the hub %s: %w", r.host, ctx.Err())
-	case <-time.After(reachEvery):
+	case <-time.After(time.Until(began.Add(reachEvery))):
 		return nil
 	}
 }

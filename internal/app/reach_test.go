@@ -151,3 +151,25 @@ func TestAHubThatSaysWhenToComeAgainIsNotAskedBefore(t *testing.T) {
 		}
 	})
 }
+
+// Where packets vanish a look takes long to fail, and the next one need not wait on top of that.
+func TestALookThatTookLongIsFollowedByTheNextAtOnce(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: reachEvery, reachEvery / 2: reachEvery, reachWithin: reachWithin} {
+		synctest.Test(t, func(t *testing.T) {
+			var began []time.Time
+			r := &reach{log: slog.New(slog.DiscardHandler), ask: func(context.Context) error {
+				if began = append(began, time.Now()); len(began) == 3 {
+					return nil
+				}
+				time.Sleep(took) // the bubble's clock
+				return errors.New("away")
+			}}
+			if waited, err := r.await(t.Context()); !waited || err != nil {
+				t.Errorf("waited %v, %v", waited, err)
+			}
+			if first, second := began[1].Sub(began[0]), began[2].Sub(began[1]); first != want || second != want {
+				t.Errorf("looks that took %s came %s and %s apart, want %s", took, first, second, want)
+			}
+		})
+	}
+}
