@@ -203,6 +203,21 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
+// Who waits for a proxy that nobody ever ran is told what to do about it: by itself it goes on for ever.
+func TestAProxyThatNeverRanIsToldApart(t *testing.T) {
+	starting := serving("b", starting)
+	for want, p := range map[string]*Proxy{"has not reported yet": starting, "has never run in this hub (start it, set spec.fenced on it, or delete its Proxy)": {Name: "b", Pool: "edge"}} {
+		released, removed := JudgeReleased(Release{Name: "x", UID: "u"}, []*Proxy{p}), JudgeRemoved(Removal{Namespace: "prod"}, []*Proxy{p})
+		if len(released) != 1 || released[0].Why != want || len(removed) != 1 || removed[0].Why != want {
+			t.Errorf("want %q: %+v, %+v", want, released, removed)
+		}
+	}
+	fenced := &Proxy{Name: "b", Pool: "edge", Out: true}
+	if len(JudgeReleased(Release{Name: "x", UID: "u"}, []*Proxy{fenced})) > 0 || len(JudgeRemoved(Removal{Namespace: "prod"}, []*Proxy{fenced})) > 0 {
+		t.Error("fenced, and waited for")
+	}
+}
+
 func TestLiveness(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(0, 0).Add(time.Duration(s) * time.Second) }
 	l := NewLiveness()

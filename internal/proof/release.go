@@ -36,7 +36,7 @@ func JudgeReleased(a Release, proxies []*Proxy) []Waiting {
 func (p *Proxy) holds(a Release) string {
 	switch {
 	case !p.Reported:
-		return "has not reported yet"
+		return p.mute()
 	case p.Frozen():
 		return "serves on what it had, for the hub has changed"
 	case p.Live && !p.Renewed:
@@ -91,7 +91,7 @@ func JudgeRemoved(m Removal, proxies []*Proxy) []Waiting {
 
 func (p *Proxy) keeps(m Removal) string {
 	if !p.Reported {
-		return "has not reported yet"
+		return p.mute()
 	}
 	if p.Through.TargetGroups < m.Version {
 		return "has not applied it yet"
@@ -117,4 +117,13 @@ func (p *Proxy) keeps(m Removal) string {
 		return "has not reported it gone yet"
 	}
 	return ""
+}
+
+// mute says why one that hasn't Reported is waited for, and what to do about one that nobody ever ran: it may be somebody's who
+// serves from his file and can't say so, and only a person knows.
+func (p *Proxy) mute() string {
+	if p.Boot == "" {
+		return "has never run in this hub (start it, set spec.fenced on it, or delete its Proxy)"
+	}
+	return "has not reported yet"
 }
