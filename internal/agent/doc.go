@@ -4,6 +4,7 @@
 //	tenant                                   hub namespace
 //	Service ──service.Want───────────SSA──▶ LoadBalancer
 //	Service ◀─status, event──service.Judge── LoadBalancer.status
+//	Service ──service.Backend────────SSA──▶ TargetGroup of its own, where another load balancer serves it
 //	Node ────node.Target, Place──────SSA──▶ TargetGroup nodes-0, …
 //	kube-system's UID ───────────────SSA──▶ Lease fairlead-agent
 //

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -79,6 +80,10 @@ func (e *epochs) round(ctx context.Context) (wrote int64, err error) {
 	if err := e.contact.hub.List(ctx, list, client.InNamespace(e.contact.namespace)); err != nil {
 		return 0, fmt.Errorf("listing LoadBalancers: %w", err)
 	}
+	backends := map[string]*v1alpha1.TargetGroup{}
+	for i := range groups.Items {
+		backends[groups.Items[i].Name] = &groups.Items[i]
+	}
 	have := map[string]*clusterv1.LoadBalancer{}
 	for i := range list.Items {
 		have[list.Items[i].Name] = &list.Items[i]
@@ -94,7 +99,8 @@ func (e *epochs) round(ctx context.Context) (wrote int64, err error) {
 	for range epochWriters {
 		writers.Go(func() {
 			for s := range queue {
-				did, err := e.mend(ctx, s, have[service.Name(service.Key(s))])
+				name := service.Name(service.Key(s))
+				did, err := e.mend(ctx, s, have[name], backends[name])
 				if err != nil {
 					failed.Store(&err)
 				}
@@ -115,21 +121,29 @@ func (e *epochs) round(ctx context.Context) (wrote int64, err error) {
 	return n + count.Load(), nil
 }
 
-// mend writes the LoadBalancer of a Service that should have one where l, the hub's, is not as it should be. What is being
-// replaced, is another's, or is refused for good isn't waited for.
-func (e *epochs) mend(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer) (did bool, err error) {
+// mend writes the LoadBalancer of a Service that should have one where l, the hub's, is not as it should be, and so with g, the
+// TargetGroup of its own. What is being replaced, is another's, or is refused for good isn't waited for.
+func (e *epochs) mend(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, g *v1alpha1.TargetGroup) (did bool, err error) {
 	if service.Decide(e.services.filter, s, l) != service.Serve || l != nil && (l.DeletionTimestamp != nil || !service.MadeFrom(l, s)) {
 		return false, nil
 	}
 	want := e.services.want(s, l)
-	if l != nil && (want.Reborn(l) || want.Same(l)) {
+	if l != nil && want.Reborn(l) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
+	if want.Fronts {
+		if _, did, _, err = e.services.backends.ensure(ctx, s, l, g); err != nil && !lasting(err) {
+			return false, err
+		}
+	}
+	if l != nil && want.Same(l) {
+		return did, nil
+	}
 	if _, err := e.services.ensure(ctx, s, l, want); err != nil {
 		if lasting(err) {
-			return false, nil
+			return did, nil
 		}
 		return false, err
 	}
@@ -142,5 +156,5 @@ func lasting(err error) bool {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(all.Unwrap(), func(err error) bool { return !lasting(err) })
 	}
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+	return errors.Is(err, errTaken) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }

@@ -15,8 +15,6 @@ import (
 	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -120,7 +118,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 		return wrote, again, err
 	}
 	for _, g := range taken { // only now: while a target is there that the time was for, it would be held anew
-		errs = append(errs, r.unhold(ctx, g))
+		errs = append(errs, unholdGroup(ctx, r.hub, r.metrics, g))
 	}
 	return wrote, again, errors.Join(errs...)
 }
@@ -188,25 +186,9 @@ func (r *nodes) apply(ctx context.Context, index int, says map[string]string, sp
 	return nil
 }
 
-// unhold takes the time off. Where a person wrote it, it is that one's field, and stays with whatever is applied without it.
-func (r *nodes) unhold(ctx context.Context, g *v1alpha1.TargetGroup) error {
-	p, err := mergePatch(map[string]any{"metadata": map[string]any{"uid": g.UID, "annotations": map[string]any{v1alpha1.AnnotationHeldUntil: nil}}})
-	if err != nil {
-		return err
-	}
-	err = r.hub.Patch(ctx, &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}, p, client.FieldOwner(fieldManager))
-	r.metrics.wrote(hubCluster, "targetgroup", err)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("annotating TargetGroup %s: %w", g.Name, err)
-	}
-	return nil
-}
-
 func (r *nodes) remove(ctx context.Context, g *v1alpha1.TargetGroup) error {
-	err := r.hub.Delete(ctx, &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}, client.Preconditions{UID: &g.UID})
-	r.metrics.wrote(hubCluster, "targetgroup", err)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting TargetGroup %s: %w", g.Name, err)
+	if err := removeGroup(ctx, r.hub, r.metrics, g); err != nil {
+		return err
 	}
 	r.memory.forget(types.NamespacedName{Namespace: g.Namespace, Name: g.Name})
 	return nil

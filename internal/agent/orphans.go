@@ -21,7 +21,10 @@ const heldLook = 10 * time.Minute
 
 // orphan deletes a LoadBalancer whose Service is gone, at once if that was seen, else after a day.
 func (r *services) orphan(ctx context.Context, key types.NamespacedName, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
-	if l == nil || l.DeletionTimestamp != nil {
+	if l == nil {
+		return reconcile.Result{}, r.orphanGroup(ctx, key)
+	}
+	if l.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
 	origin, made := service.Origin(l)
@@ -45,6 +48,26 @@ func (r *services) orphan(ctx context.Context, key types.NamespacedName, l *clus
 	}
 	r.log.Info("deleting a load balancer whose service is gone", "service", key, "loadbalancer", l.Name)
 	return reconcile.Result{}, r.delete(ctx, l)
+}
+
+// orphanGroup deletes the TargetGroup of a Service that is gone, once the LoadBalancer is.
+func (r *services) orphanGroup(ctx context.Context, key types.NamespacedName) error {
+	g, err := r.backends.group(ctx, key, r.hub)
+	if err != nil || g == nil {
+		return err
+	}
+	if err := r.tenantLive.Get(ctx, key, &v1.Service{}); !apierrors.IsNotFound(err) {
+		if err != nil {
+			return fmt.Errorf("asking for Service: %w", err)
+		}
+		return nil
+	}
+	// The cache may not show a LoadBalancer that is held.
+	if l, err := r.loadBalancer(ctx, service.Name(key), r.hubLive); err != nil || l != nil {
+		return err
+	}
+	r.log.Info("deleting a target group whose service is gone", "service", key, "targetgroup", g.Name)
+	return r.backends.drop(ctx, key)
 }
 
 // hold says on a LoadBalancer until when it is held, and tells it once for all of them.

@@ -30,6 +30,9 @@ func hubProblem(err error, failing time.Duration) (p service.Problem, retry time
 	p.Refuses = true
 	retry = refusedRetry
 	switch {
+	case errors.Is(err, errTaken):
+		p.Outside, p.Reason, p.Message = true, service.ReasonNameTaken, err.Error()+", which was not made from this Service: rename the Service, or delete that one"
+		return p, retry, true
 	case apierrors.IsInvalid(err):
 		p.Reason, p.Message = clusterv1.ReasonInvalid, "the hub refuses it: "+invalid(err)
 		return p, retry, true

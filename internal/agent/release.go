@@ -49,6 +49,9 @@ func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.Load
 	if l != nil && service.MadeFrom(l, s) {
 		return reconcile.Result{RequeueAfter: goneCheck}, r.delete(ctx, l)
 	}
+	if err := r.backends.drop(ctx, service.Key(s)); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := r.patch(ctx, s, "finalizer", unholdPatch(s)); err != nil {
 		return reconcile.Result{}, err
 	}

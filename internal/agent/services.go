@@ -57,6 +57,7 @@ type services struct {
 	refused       *since // to write there, by a hub that answers
 	gone          *observed[types.NamespacedName]
 	propagation   *propagation
+	backends      *backends
 	// way is the LoadBalancers': in a burst, what is written to Services comes behind them.
 	way *yield.Way[types.NamespacedName]
 }
@@ -133,7 +134,7 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	if !service.Holds(s, at) && !r.way.Yields(key) {
 		both.Go(func() { held = r.patch(ctx, s, "finalizer", holdPatch(s, at)) })
 	}
-	wait, applied = r.write(ctx, s, l, want)
+	wait, applied = r.write(ctx, s, l, &want)
 	both.Wait()
 	if applied == nil {
 		r.failing.ends(key)
@@ -165,14 +166,32 @@ func (r *services) serve(ctx context.Context, s *v1.Service, l *clusterv1.LoadBa
 	return reconcile.Result{RequeueAfter: soonest(wait, again)}, err
 }
 
-// write brings what the hub has of a Service to what is wanted, within hubAttempt.
-func (r *services) write(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, want service.Wanted) (wait time.Duration, err error) {
+// write brings what the hub has of a Service to what is wanted, within hubAttempt. What it finds out about where a Service is sent
+// to is among the problems then.
+func (r *services) write(ctx context.Context, s *v1.Service, l *clusterv1.LoadBalancer, want *service.Wanted) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, hubAttempt)
 	defer cancel()
-	if wait, err = r.ensure(ctx, s, l, want); err == nil {
+	var again time.Duration
+	if want.Fronts { // first, so that the LoadBalancer finds it
+		g, err := r.backends.group(ctx, service.Key(s), r.hub)
+		if err != nil {
+			return 0, err
+		}
+		problem, _, lasts, err := r.backends.ensure(ctx, s, l, g)
+		if err != nil {
+			return 0, err
+		}
+		if again = lasts; problem != nil {
+			want.Problems = append(want.Problems, *problem)
+		}
+	}
+	if wait, err = r.ensure(ctx, s, l, *want); err == nil {
 		err = r.unhold(ctx, l)
 	}
-	return wait, err
+	if err == nil && wait == 0 && !want.Fronts {
+		err = r.backends.drop(ctx, service.Key(s)) // from when it was served otherwise
+	}
+	return soonest(wait, again), err
 }
 
 // fails notes that a write to the hub failed, and returns for how long it does: a refusal counts from the first one, not from when
@@ -215,6 +234,9 @@ func (r *services) propagated(s *v1.Service, v service.Verdict) {
 func (r *services) want(s *v1.Service, l *clusterv1.LoadBalancer) service.Wanted {
 	asked, _ := r.filter.Class(s)
 	want := service.Want(s, asked, l)
+	if r.filter.Fronts(s) {
+		want = service.Front(s, asked, l)
+	}
 	if l == nil || !want.Reborn(l) {
 		r.className(&want, l)
 	}

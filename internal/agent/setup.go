@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"time"
 
@@ -134,6 +135,7 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 		namespace: o.HubNamespace, filter: o.Filter, defaults: d, events: events, log: o.Logger, metrics: m,
 		services: newMemory[struct{}](), loadBalancers: newMemory[service.Wanted](), waiting: newSince(), failing: newSince(), refused: newSince(),
 		gone: newObserved[types.NamespacedName](), clusterUID: b.clusterUID, propagation: newPropagation(m.propagated),
+		backends: &backends{hub: hub.GetClient(), hubLive: hub.GetAPIReader(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), emptied: newObserved[types.NamespacedName](), metrics: m},
 	}
 	c, err := newController("services", mgr, newRetrying(r, "service", o.Logger), workers)
 	if err != nil {
@@ -154,6 +156,14 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	}
 	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
 		return nil, fmt.Errorf("watching LoadBalancers: %w", err)
+	}
+	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, r.backends.handler(), groupEvent{
+		// Status is the manager's.
+		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.TargetGroup]) bool {
+			return e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Annotations, e.ObjectNew.Annotations) || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
+		},
+	})); err != nil {
+		return nil, fmt.Errorf("watching TargetGroups of Services: %w", err)
 	}
 	return r, nil
 }
@@ -184,6 +194,7 @@ func (r *services) ofTenant() handler.TypedFuncs[*v1.Service, reconcile.Request]
 			if byUser(e.ObjectOld, e.ObjectNew) {
 				seen(eventChanged, e.ObjectNew)
 			}
+			r.backends.turned(e.ObjectOld, e.ObjectNew)
 			wake(q, e.ObjectNew)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1.Service], q queue) {

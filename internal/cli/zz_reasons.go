@@ -21,6 +21,8 @@ func reasonText(reason string) string {
 		return "The agent has not renewed its Lease; see to the agent. What it made is served on."
 	case "ApplyFailed":
 		return "The data plane takes no new Program, and what it had runs on; the message and the proxy's log say why."
+	case "BackendMissing":
+		return "The Service's own load balancer shows no address any more and nobody was seen to take it; see to the controller that gives it one. The last one is sent to for a day."
 	case "ClassNotAllowed":
 		return "The Tenant may not use the class; use one that it may, or ask the hub's operator."
 	case "ClassNotFound":
@@ -65,6 +67,8 @@ func reasonText(reason string) string {
 		return "The Tenant's namespace exists and is not its own; choose another, or label it fairlead.dev/tenant."
 	case "NoActiveTargets":
 		return "No target takes new connections; see to those of the TargetGroups that are selected."
+	case "NoBackend":
+		return "The Service's own load balancer has no address, to which the hub would send; see to the controller that gives it one."
 	case "NoClass":
 		return "No class is named and none is marked as default; name one, or mark one."
 	case "NoNodePort":

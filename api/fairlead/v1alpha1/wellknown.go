@@ -15,7 +15,8 @@ const (
 
 // Labels.
 const (
-	// LabelTargets tells an agent's TargetGroups apart by what they mirror; value "nodes" for the cluster's Nodes.
+	// LabelTargets tells an agent's TargetGroups apart by what they mirror; value "nodes" for the cluster's Nodes,
+	// else the name of the LoadBalancer that sends to another load balancer's address.
 	LabelTargets = "fairlead.dev/targets"
 	// LabelFor names the LoadBalancer that a generated TargetGroup, or the hub's Service or EndpointSlice, was made for.
 	LabelFor = "fairlead.dev/for"
@@ -47,6 +48,9 @@ const (
 	// AnnotationExposeNodePort on a tenant's Service of type NodePort asks for a LoadBalancer: "true", or what
 	// spec.loadBalancerClass would be, which that type may not have.
 	AnnotationExposeNodePort = "fairlead.dev/expose-nodeport"
+	// AnnotationExposeLoadBalancer on a tenant's Service that another load balancer serves asks for a LoadBalancer that sends there,
+	// with the same values; "false" keeps it out of what an agent exposes.
+	AnnotationExposeLoadBalancer = "fairlead.dev/expose-loadbalancer"
 	// AnnotationPublished on a tenant's Service is where the hub serves it, addresses with commas between, where status.loadBalancer
 	// may not say so: it may have none, or it is another's.
 	AnnotationPublished = "fairlead.dev/published-addresses"

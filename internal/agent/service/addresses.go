@@ -24,7 +24,7 @@ var othersAddresses = []string{
 // address that the Service still shows, as a wish: clients may know it. The wish
 // stays in the spec while it holds, and goes when the hub can't grant it.
 func (w *Wanted) addresses(s *v1.Service, at Place, existing *clusterv1.LoadBalancer) {
-	named, field := named(s, moves(s, at, existing))
+	named, field := named(s, at, moves(s, at, existing))
 	for _, text := range named {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" || a.IsUnspecified() {
@@ -49,10 +49,13 @@ func (w *Wanted) addresses(s *v1.Service, at Place, existing *clusterv1.LoadBala
 }
 
 // named are the addresses that a Service names, and in which field: the first that names any. Of others' annotations those
-// count that don't move it.
-func named(s *v1.Service, moves func(address string) bool) (addresses []string, field string) {
+// count that don't move it, and none where another load balancer serves it: they are that one's.
+func named(s *v1.Service, at Place, moves func(address string) bool) (addresses []string, field string) {
 	if addresses = list(s.Annotations[v1alpha1.AnnotationAddresses]); len(addresses) > 0 {
 		return addresses, "metadata.annotations[" + v1alpha1.AnnotationAddresses + "]"
+	}
+	if at == InAnnotation && s.Spec.Type == v1.ServiceTypeLoadBalancer {
+		return nil, ""
 	}
 	for _, key := range othersAddresses {
 		if addresses = slices.DeleteFunc(list(s.Annotations[key]), moves); len(addresses) > 0 {

@@ -151,6 +151,8 @@ func TestServicesAsTheCloudProvidersControllerSeesThem(t *testing.T) {
 		{"node port, exposed", web(exposed("true")), "the annotation is Fairlead's own"},
 		{"node port, exposed and held", exposedAndHeld(), "the annotation is Fairlead's own"},
 		{"node port, exposed and held by the shared finalizer", web(exposed("true"), finalized), "they take their finalizer off, which is why ours is another there"},
+		{"its own, exposed and held", web(held, fronted("true")), ""},
+		{"its own, exposed, held by both and deleting", web(fronted("true"), gone, func(s *v1.Service) { s.Finalizers = []string{service.Finalizer, service.OwnFinalizer} }), ""},
 		{"external name", web(func(s *v1.Service) { s.Spec.Type = v1.ServiceTypeExternalName }), ""},
 		{"another class", web(classed("example.com/lb")), ""},
 		{"our class", web(classed("fairlead.dev/edge")), "a class names its controller, and that is us"},

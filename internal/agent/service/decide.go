@@ -28,6 +28,8 @@ type Filter struct {
 	ClassPrefix string
 	// Unclassed Services, those without spec.loadBalancerClass, are ours too.
 	Unclassed bool
+	// ExposeLoadBalancers has Services of type LoadBalancer that another one serves exposed too, unless they say no.
+	ExposeLoadBalancers bool
 }
 
 // Class returns the LoadBalancerClass that a Service names, empty for the hub's default, and whether the Service is ours: by
@@ -35,20 +37,47 @@ type Filter struct {
 func (f Filter) Class(s *v1.Service) (class string, ours bool) {
 	switch s.Spec.Type {
 	case v1.ServiceTypeLoadBalancer:
-		if c := s.Spec.LoadBalancerClass; c != nil {
-			return f.cut(*c)
+		if class, ours = f.serves(s); ours {
+			return class, true
 		}
-		return classAnnotation(s), f.Unclassed
+		text, says := s.Annotations[v1alpha1.AnnotationExposeLoadBalancer]
+		if !says && f.ExposeLoadBalancers {
+			text = "true"
+		}
+		return f.exposed(s, text)
 	case v1.ServiceTypeNodePort:
 		return f.exposed(s, s.Annotations[v1alpha1.AnnotationExposeNodePort])
 	}
 	return "", false
 }
 
+// serves is Class of Services of type LoadBalancer whose load balancer is ours alone.
+func (f Filter) serves(s *v1.Service) (class string, ours bool) {
+	if c := s.Spec.LoadBalancerClass; c != nil {
+		return f.cut(*c)
+	}
+	return classAnnotation(s), f.Unclassed
+}
+
+// Fronts tells whether a Service is ours though another load balancer serves it: the hub sends to that one's address.
+func (f Filter) Fronts(s *v1.Service) bool {
+	if s.Spec.Type != v1.ServiceTypeLoadBalancer {
+		return false
+	}
+	if _, ours := f.serves(s); ours {
+		return false
+	}
+	_, ours := f.Class(s)
+	return ours
+}
+
 // cut takes our prefix off a class.
 func (f Filter) cut(text string) (class string, ours bool) {
 	class, ours = strings.CutPrefix(text, f.ClassPrefix+"/")
-	return class, ours && class != ""
+	if !ours || class == "" {
+		return "", false
+	}
+	return class, true
 }
 
 func classAnnotation(s *v1.Service) string {
@@ -120,7 +149,7 @@ const (
 
 // Place says where the addresses of a Service of ours are published.
 func (f Filter) Place(s *v1.Service) Place {
-	if s.Spec.Type == v1.ServiceTypeNodePort {
+	if s.Spec.Type == v1.ServiceTypeNodePort || f.Fronts(s) {
 		return InAnnotation
 	}
 	return InStatus

@@ -2,7 +2,8 @@
 // of the hub, and what the hub says of that back into the Service's status:
 //
 //	Service, LoadBalancer ── Decide ──▶ Ignore | Serve | Release
-//	Service ── Want ──▶ LoadBalancerSpec + Problems
+//	Service ── Want ──▶ LoadBalancerSpec + Problems, to the Nodes
+//	Service of another load balancer ── Front, Backend ──▶ the same, to that one's addresses
 //	Service, LoadBalancer, Problems ── Judge, Ingress ──▶ condition, event, status.loadBalancer or annotation
 //
 // Pure: values in, values out. The predicates are those of k8s.io/cloud-provider

@@ -24,6 +24,10 @@ const (
 	ReasonHubRefuses = "HubRefuses"
 	// ReasonHubUnreachable: the agent can't write to the hub; ask the hub's operator. It goes on by itself.
 	ReasonHubUnreachable = "HubUnreachable"
+	// ReasonNoBackend: the Service's own load balancer has no address, to which the hub would send; see to the controller that gives it one.
+	ReasonNoBackend = "NoBackend"
+	// ReasonBackendMissing: the Service's own load balancer shows no address any more and nobody was seen to take it; see to the controller that gives it one. The last one is sent to for a day.
+	ReasonBackendMissing = "BackendMissing"
 	// ReasonServicesMissing: Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day.
 	ReasonServicesMissing = "ServicesMissing"
 	// ReasonNodesMissing: most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day.
@@ -65,7 +69,9 @@ func Judge(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) Verdict
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	for _, p := range problems {
 		if p.Refuses {
-			return verdict(no, p.Reason, p.text())
+			v := verdict(no, p.Reason, p.text())
+			v.Quiet = p.Quiet
+			return v
 		}
 	}
 	if allRefused(s, problems) {

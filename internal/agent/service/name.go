@@ -35,7 +35,8 @@ func Key(s *v1.Service) types.NamespacedName {
 
 const originKind = "Service/"
 
-func origin(service types.NamespacedName) string {
+// OriginOf is what an object that is made from a Service says of that, in the annotation fairlead.dev/origin.
+func OriginOf(service types.NamespacedName) string {
 	return originKind + service.Namespace + "/" + service.Name
 }
 

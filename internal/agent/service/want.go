@@ -27,6 +27,8 @@ type Problem struct {
 	Message string
 	// Refuses says that nothing of the Service is served because of it.
 	Refuses bool
+	// Quiet: it may pass by itself, and deserves no event.
+	Quiet bool
 	// Outside: the Service is as good as it was; its ports have no error.
 	Outside bool
 }
@@ -36,43 +38,58 @@ type Wanted struct {
 	Annotations map[string]string
 	Spec        clusterv1.LoadBalancerSpec
 	Problems    []Problem
+	// Fronts says that the targets are not the Nodes but another load balancer's addresses: those of Backend.
+	Fronts bool
 }
 
 // maxDrain is the longest drainTimeout that the hub takes.
 const maxDrain = 720 * time.Hour
 
-// Want turns a Service into its LoadBalancer. existing is what the hub has now, nil
-// if it has none.
+// Want turns a Service into its LoadBalancer. existing is what the hub has now, nil if it has none. Of one that another load
+// balancer serves, see Front.
 func Want(s *v1.Service, class string, existing *clusterv1.LoadBalancer) Wanted {
+	at := InStatus
+	if s.Spec.Type == v1.ServiceTypeNodePort {
+		at = InAnnotation
+	}
+	w := wanted(s, class, v1alpha1.TargetsNodes)
+	w.ports(s)
+	w.healthCheck(s)
+	w.distribution(s)
+	w.addresses(s, at, existing)
+	w.options(s)
+	if at == InAnnotation {
+		w.exposed(s, v1alpha1.AnnotationExposeNodePort)
+	}
+	return *w
+}
+
+// wanted is what all begin with; targets is the label of the TargetGroups that get the traffic.
+func wanted(s *v1.Service, class, targets string) *Wanted {
 	w := &Wanted{
 		Annotations: map[string]string{
-			v1alpha1.AnnotationOrigin:    origin(Key(s)),
+			v1alpha1.AnnotationOrigin:    OriginOf(Key(s)),
 			v1alpha1.AnnotationOriginUID: string(s.UID),
 		},
 		Spec: clusterv1.LoadBalancerSpec{
 			ClassName:    class,
-			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: v1alpha1.TargetsNodes}},
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: targets}},
 			AddressPools: list(s.Annotations[v1alpha1.AnnotationAddressPool]),
 		},
 	}
 	if class != "" {
 		w.Annotations[v1alpha1.AnnotationClass] = class
 	}
-	at := InStatus
-	if s.Spec.Type == v1.ServiceTypeNodePort {
-		at = InAnnotation
-	}
 	w.families(s)
-	w.ports(s)
-	w.healthCheck(s)
+	return w
+}
+
+// options are what a Service may say whatever its targets are.
+func (w *Wanted) options(s *v1.Service) {
 	w.affinity(s)
-	w.distribution(s)
-	w.addresses(s, at, existing)
 	w.drainTimeout(s)
 	w.sourceRanges(s)
 	w.proxyProtocol(s)
-	w.exposed(s)
-	return *w
 }
 
 // families are those in which the Service's cluster serves it: the nodes answer in no other. One alone is
@@ -136,13 +153,10 @@ func (w *Wanted) healthCheck(s *v1.Service) {
 }
 
 // exposed says that an annotation that asks for a LoadBalancer makes no sense.
-func (w *Wanted) exposed(s *v1.Service) {
-	if s.Spec.Type != v1.ServiceTypeNodePort {
-		return
-	}
-	text := s.Annotations[v1alpha1.AnnotationExposeNodePort]
+func (w *Wanted) exposed(s *v1.Service, annotation string) {
+	text := s.Annotations[annotation]
 	if yes, class := readExpose(text); yes == nil && class == "" {
-		w.refuse("metadata.annotations["+v1alpha1.AnnotationExposeNodePort+"]", fmt.Sprintf("%q is neither true nor a class such as fairlead.dev/edge: write one of them, or remove the annotation", text))
+		w.refuse("metadata.annotations["+annotation+"]", fmt.Sprintf("%q is neither true nor a class such as fairlead.dev/edge: write one of them, or remove the annotation", text))
 	}
 }
 
