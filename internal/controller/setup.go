@@ -44,10 +44,11 @@ const (
 	Pools         = "pool"
 	LoadBalancers = "loadbalancer" // with the Addresses that it grants and frees
 	TargetGroups  = "targetgroup"
+	Endpoints     = "endpoint" // of Cluster API's Clusters
 )
 
 // All names all controllers.
-func All() []string { return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups} }
+func All() []string { return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups, Endpoints} }
 
 // atOnce is how many LoadBalancers are reconciled at once: each waits for the API server most of the time.
 const atOnce = 32
@@ -137,7 +138,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 		return err
 	}
 	for name, add := range map[string]func() error{
-		Tenants: func() error { return errors.Join(w.addTenants(), w.addEpochs()) }, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups,
+		Tenants: func() error { return errors.Join(w.addTenants(), w.addEpochs()) }, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups, Endpoints: w.addEndpoints,
 	} {
 		if !slices.Contains(o.Controllers, name) {
 			continue

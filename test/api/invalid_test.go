@@ -36,6 +36,9 @@ func refusals() []refusal {
 	address := func(spec string, says ...string) refusal { return refusal{"fairlead.dev/v1alpha1 Address", spec, says} }
 	tenant := func(spec string, says ...string) refusal { return refusal{"fairlead.dev/v1alpha1 Tenant", spec, says} }
 	proxy := func(spec string, says ...string) refusal { return refusal{"fairlead.dev/v1alpha1 Proxy", spec, says} }
+	endpoint := func(spec string, says ...string) refusal {
+		return refusal{"cluster.x-k8s.io/v1beta1 ClusterEndpoint", spec, says}
+	}
 	return []refusal{
 		lb(`null`, "spec: Required value"),
 		lb(`{role: Queen}`, "spec.role", `"ControlPlane", "Workload"`),
@@ -152,6 +155,15 @@ func refusals() []refusal {
 		proxy(`{}`, "spec.pool", "Required"),
 		proxy(`null`, "spec", "Required"),
 		proxy(`{pool: edge, fenced: {by: me}}`, "spec.fenced.reason", "Required"),
+
+		endpoint(`null`, "spec: Required value"),
+		endpoint(`{host: a.example, port: 6443, type: apiserver}`, "spec.cluster", "Required"),
+		endpoint(`{cluster: a, port: 6443, type: apiserver}`, "spec.host", "Required"),
+		endpoint(`{cluster: a, host: a.example, type: apiserver}`, "spec.port", "Required"),
+		endpoint(`{cluster: a, host: a.example, port: 6443}`, "spec.type", "Required"),
+		endpoint(`{cluster: a, host: a.example, port: 6443, type: konnectivity}`, "spec.type", `"apiserver", "ExternalControlPlaneEndpoint"`),
+		endpoint(`{cluster: a, host: "https://a.example", port: 6443, type: apiserver}`, "spec.host", "DNS name, such as api.example.com, or an IP address"),
+		endpoint(`{cluster: a, host: a.example, port: 0, type: apiserver}`, "spec.port", "greater than or equal to 1"),
 	}
 }
 

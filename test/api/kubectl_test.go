@@ -26,6 +26,9 @@ func testTables(t *testing.T, h *hub) {
 			NAME                 READY ADDRESS   CLASS MEMBERS REASON
 			full-class           True  192.0.2.9 edge  1/1     Ready
 			full-infrastructure  -     -         -     -       -`,
+		"cluster.x-k8s.io/v1beta1/namespaces/%s/clusterendpoints": `
+			NAME CLUSTER    HOST                       PORT SURFACED REASON
+			full my-cluster my-cluster-123.elb.example 6443 True     Surfaced`,
 		"fairlead.dev/v1alpha1/namespaces/%s/targetgroups": `
 			NAME MEMBERS HEALTHY REASON
 			full 0/1     True    AsExpected`,
@@ -120,7 +123,7 @@ func testShortNames(t *testing.T, h *hub) {
 	}
 	want := map[string]string{
 		"loadbalancers": "lb", "targetgroups": "tg", "loadbalancerclasses": "lbc", "addresspools": "pool",
-		"addresses": "addr", "proxies": "px", "proxyreports": "pxr", "tenants": "",
+		"addresses": "addr", "proxies": "px", "proxyreports": "pxr", "tenants": "", "clusterendpoints": "cep",
 	}
 	for _, version := range []string{"cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1alpha4", "fairlead.dev/v1alpha1"} {
 		list, err := client.ServerResourcesForGroupVersion(version)

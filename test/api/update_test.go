@@ -29,6 +29,8 @@ func changes() []change {
 		{"spec removed", "cluster.x-k8s.io/v1beta1 LoadBalancer", `{className: a}`, `null`, "spec: Required"},
 		{"class changed, old version", "cluster.x-k8s.io/v1alpha4 LoadBalancer", `{className: a}`, `{className: b}`, "className is immutable once set"},
 		{"ports changed", "cluster.x-k8s.io/v1beta1 LoadBalancer", `{className: a, ports: [{port: 80}]}`, `{className: a, ports: [{port: 81}]}`, ""},
+		{"Cluster changed", "cluster.x-k8s.io/v1beta1 ClusterEndpoint", `{cluster: a, host: a.example, port: 1, type: apiserver}`, `{cluster: b, host: a.example, port: 1, type: apiserver}`, "cluster is immutable: delete the ClusterEndpoint"},
+		{"endpoint changed", "cluster.x-k8s.io/v1beta1 ClusterEndpoint", `{cluster: a, host: a.example, port: 1, type: apiserver}`, `{cluster: a, host: "fd00::7", port: 2, type: ExternalControlPlaneEndpoint, primary: true}`, ""},
 		{"granularity changed", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26]}`, `{ranges: [192.0.2.0/26], granularity: Port}`, "granularity is immutable: create another pool"},
 		{"granularity removed", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26], granularity: Port}`, `{ranges: [192.0.2.0/26]}`, "granularity is immutable"},
 		{"granularity written out", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26]}`, `{ranges: [192.0.2.0/26], granularity: Address}`, ""},

@@ -1,6 +1,7 @@
 // Package v1beta1 holds the kinds that Fairlead serves in the group
 // cluster.x-k8s.io: LoadBalancer, as the Cluster API load balancer proposal
-// names it. The same schema is served as v1alpha4 too, without conversion, so
+// names it, and ClusterEndpoint, as that for flexible managed endpoints does. A
+// LoadBalancer's schema is served as v1alpha4 too, without conversion, so
 // that the proposal's printed manifests apply.
 //
 // +kubebuilder:object:generate=true

@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1be
 
 // AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &LoadBalancer{}, &LoadBalancerList{})
+	s.AddKnownTypes(GroupVersion, &LoadBalancer{}, &LoadBalancerList{}, &ClusterEndpoint{}, &ClusterEndpointList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -1,0 +1,107 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterEndpointType is the function that an endpoint serves. The two that there are mean the same.
+//
+// +kubebuilder:validation:Enum=apiserver;ExternalControlPlaneEndpoint
+type ClusterEndpointType string
+
+const (
+	ClusterEndpointAPIServer            ClusterEndpointType = "apiserver"
+	ClusterEndpointExternalControlPlane ClusterEndpointType = "ExternalControlPlaneEndpoint"
+)
+
+// ClusterEndpointSpec says: this host and port reach that cluster.
+type ClusterEndpointSpec struct {
+	// Cluster API Cluster of the same namespace. Immutable.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cluster is immutable: delete the ClusterEndpoint, and create one for the other Cluster"
+	Cluster string `json:"cluster"`
+	// A DNS name or an IP address.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || !format.dns1123Subdomain().validate(self.lowerAscii()).hasValue()",message="host must be a DNS name, such as api.example.com, or an IP address"
+	Host string `json:"host"`
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32               `json:"port"`
+	Type ClusterEndpointType `json:"type"`
+	// Of several for one Cluster, the one that the Cluster shows. A lone one is it anyway.
+	// +optional
+	Primary bool `json:"primary,omitempty"`
+}
+
+// ClusterEndpointStatus is what became of it.
+type ClusterEndpointStatus struct {
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Condition of a ClusterEndpoint, and its reasons. Each comment says what the user does.
+const (
+	// ConditionSurfaced: its Cluster has this host and port in spec.controlPlaneEndpoint.
+	ConditionSurfaced = "Surfaced"
+
+	// ReasonSurfaced asks nothing of anybody.
+	ReasonSurfaced = "Surfaced"
+	// ReasonNotPrimary: another ClusterEndpoint of the Cluster is primary; nothing to do, unless this one is meant.
+	ReasonNotPrimary = "NotPrimary"
+	// ReasonNoPrimary: there are several, and not just one says that it is primary; set spec.primary on one.
+	ReasonNoPrimary = "NoPrimary"
+	// ReasonEndpointConflict: the Cluster has another endpoint that is in use; make them the same, or accept this one with
+	// the annotation fairlead.dev/accept-endpoint of the Cluster.
+	ReasonEndpointConflict = "EndpointConflict"
+	// ReasonEndpointIncomplete: the Cluster's spec.controlPlaneEndpoint has a host or a port of another; set both, or neither.
+	ReasonEndpointIncomplete = "EndpointIncomplete"
+	// ReasonClusterNotFound: there is no such Cluster in the namespace; create it, or delete the ClusterEndpoint.
+	ReasonClusterNotFound = "ClusterNotFound"
+)
+
+const (
+	// ClusterNameLabel is Cluster API's, on all that is a Cluster's.
+	ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
+	// GeneratedFromAnnotation marks a ClusterEndpoint that mirrors its Cluster, made where nobody made one; its value is the
+	// kind that the endpoint came from. Without the annotation it is somebody's own.
+	GeneratedFromAnnotation = "fairlead.dev/generated-from"
+	// AcceptEndpointAnnotation on a Cluster says, as host:port, which endpoint is meant though another is in use.
+	AcceptEndpointAnnotation = "fairlead.dev/accept-endpoint"
+)
+
+// ClusterEndpoint is an endpoint of a Cluster API Cluster, as the proposal for flexible managed endpoints has it. It surfaces
+// on Cluster.spec.controlPlaneEndpoint, and takes precedence over what an InfraCluster says.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=clusterendpoints,shortName=cep,categories=fairlead;cluster-api
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster`
+// +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.host`
+// +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.port`
+// +kubebuilder:printcolumn:name="Surfaced",type=string,JSONPath=`.status.conditions[?(@.type=="Surfaced")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Surfaced")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterEndpoint struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec ClusterEndpointSpec `json:"spec"`
+	// +optional
+	Status ClusterEndpointStatus `json:"status,omitempty"`
+}
+
+// ClusterEndpointList is a list of ClusterEndpoints.
+//
+// +kubebuilder:object:root=true
+type ClusterEndpointList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterEndpoint `json:"items"`
+}

@@ -1,0 +1,114 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	rules "fairlead.dev/fairlead/internal/endpoint"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Annotations of Cluster API.
+const (
+	paused = "cluster.x-k8s.io/paused"
+	moves  = "clusterctl.cluster.x-k8s.io/delete-for-move"
+)
+
+// Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.
+func (r *Reconciler) Served(kind string) (schema.GroupVersionKind, error) {
+	group := schema.GroupVersion{Group: clusterv1.GroupVersion.Group}
+	for _, group.Version = range []string{"v1beta2", "v1beta1"} {
+		k := group.WithKind(kind)
+		switch _, err := r.Kinds.RESTMapping(k.GroupKind(), k.Version); {
+		case err == nil:
+			return k, nil
+		case !meta.IsNoMatchError(err):
+			return schema.GroupVersionKind{}, fmt.Errorf("looking for kind %s: %w", kind, err)
+		}
+	}
+	return schema.GroupVersionKind{}, nil
+}
+
+// cluster reads one from the API server itself, for it is about to be written; nil: there is none.
+func (r *Reconciler) cluster(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	kind, err := r.Served("Cluster")
+	if err != nil || kind.Empty() {
+		return nil, err
+	}
+	c := &unstructured.Unstructured{}
+	c.SetGroupVersionKind(kind)
+	switch err := r.Reader.Get(ctx, key, c); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+	}
+	return c, nil
+}
+
+// still says why nothing may be written for a Cluster now; "": it may.
+func still(c *unstructured.Unstructured) string {
+	isPaused, _, err := unstructured.NestedBool(c.Object, "spec", "paused")
+	_, annotated := c.GetAnnotations()[paused]
+	_, moving := c.GetAnnotations()[moves]
+	switch {
+	case c.GetDeletionTimestamp() != nil, moving:
+		return "the Cluster is being deleted"
+	case isPaused, annotated, err != nil:
+		return "the Cluster is paused"
+	}
+	return ""
+}
+
+// endpointOf is a Cluster's spec.controlPlaneEndpoint. What isn't as the API has it counts as absent.
+func endpointOf(c *unstructured.Unstructured) rules.HostPort {
+	host, _, errHost := unstructured.NestedString(c.Object, "spec", "controlPlaneEndpoint", "host")
+	port, _, errPort := unstructured.NestedInt64(c.Object, "spec", "controlPlaneEndpoint", "port")
+	if errHost != nil || errPort != nil {
+		return rules.HostPort{}
+	}
+	return rules.HostPort{Host: host, Port: int32(port)}
+}
+
+// surface writes host and port in one patch, if the Cluster is still the one that was read.
+func (r *Reconciler) surface(ctx context.Context, c *unstructured.Unstructured, h rules.HostPort) error {
+	old := c.DeepCopy()
+	if err := unstructured.SetNestedMap(c.Object, map[string]any{"host": h.Host, "port": int64(h.Port)}, "spec", "controlPlaneEndpoint"); err != nil {
+		return fmt.Errorf("setting spec.controlPlaneEndpoint of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
+	}
+	if err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
+		return fmt.Errorf("writing the endpoint %s to Cluster %s/%s: %w", h, c.GetNamespace(), c.GetName(), err)
+	}
+	r.Logger.Info("endpoint surfaced", "cluster", c.GetNamespace()+"/"+c.GetName(), "endpoint", h.String())
+	return nil
+}
+
+// inUse says whether a kubeconfig or a Machine may have been made from a Cluster's endpoint.
+func (r *Reconciler) inUse(ctx context.Context, c *unstructured.Unstructured) (bool, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+	switch err := r.Reader.Get(ctx, types.NamespacedName{Namespace: c.GetNamespace(), Name: c.GetName() + "-kubeconfig"}, secret); {
+	case err == nil, apierrors.IsForbidden(err):
+		return true, nil
+	case !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("looking for the kubeconfig of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
+	}
+	kind, err := r.Served("Machine")
+	if err != nil || kind.Empty() {
+		return false, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	if err := r.Reader.List(ctx, list, client.InNamespace(c.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: c.GetName()}, client.Limit(1)); err != nil {
+		return false, fmt.Errorf("looking for Machines of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
+	}
+	return len(list.Items) > 0, nil
+}

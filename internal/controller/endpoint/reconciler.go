@@ -1,0 +1,210 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	rules "fairlead.dev/fairlead/internal/endpoint"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Options of a Reconciler.
+type Options struct {
+	Logger *slog.Logger
+	// Client reads the cache and writes; Reader reads from the API server itself.
+	Client client.Client
+	Reader client.Reader
+	// Kinds says in which version the hub serves a kind, if at all.
+	Kinds meta.RESTMapper
+}
+
+// Reconciler reconciles the endpoint of one Cluster at a time, named by the request.
+type Reconciler struct{ Options }
+
+// New returns a reconciler.
+func New(o Options) *Reconciler { return &Reconciler{o} }
+
+// Reconcile brings a Cluster and its ClusterEndpoints together.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	all, err := r.endpoints(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c, err := r.cluster(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if c == nil {
+		text := fmt.Sprintf("There is no Cluster %s in this namespace: create it, or delete the ClusterEndpoint.", req.Name)
+		return reconcile.Result{}, r.say(ctx, all, func(*clusterv1.ClusterEndpoint) verdict {
+			return verdict{metav1.ConditionFalse, clusterv1.ReasonClusterNotFound, text}
+		})
+	}
+	facts := rules.Facts{Still: still(c), Cluster: endpointOf(c), InUse: true}
+	for i := range all {
+		facts.Endpoints = append(facts.Endpoints, read(&all[i]))
+	}
+	// What is accepted and doesn't parse accepts nothing; the condition goes on to say what is to be accepted.
+	if h, err := rules.Parse(c.GetAnnotations()[clusterv1.AcceptEndpointAnnotation]); err == nil {
+		facts.Accepted = h
+	}
+	plan := rules.Decide(facts)
+	if has(plan, rules.ReasonEndpointConflict) {
+		if facts.InUse, err = r.inUse(ctx, c); err != nil {
+			return reconcile.Result{}, err
+		}
+		plan = rules.Decide(facts)
+	}
+	if all, err = r.mirror(ctx, c, all, plan); err != nil {
+		return reconcile.Result{}, err
+	}
+	if plan.Cluster.Whole() {
+		if err := r.surface(ctx, c, plan.Cluster); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	now := endpointOf(c)
+	return reconcile.Result{}, r.say(ctx, all, func(e *clusterv1.ClusterEndpoint) verdict { return judge(e, now, plan) })
+}
+
+// endpoints are a Cluster's, sorted by name; those that are being deleted count no more.
+func (r *Reconciler) endpoints(ctx context.Context, cluster types.NamespacedName) ([]clusterv1.ClusterEndpoint, error) {
+	list := &clusterv1.ClusterEndpointList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(cluster.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the ClusterEndpoints of Cluster %s: %w", cluster, err)
+	}
+	out := slices.DeleteFunc(list.Items, func(e clusterv1.ClusterEndpoint) bool {
+		return e.Spec.Cluster != cluster.Name || e.DeletionTimestamp != nil
+	})
+	slices.SortFunc(out, func(a, b clusterv1.ClusterEndpoint) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func read(e *clusterv1.ClusterEndpoint) rules.ClusterEndpoint {
+	from, generated := e.Annotations[clusterv1.GeneratedFromAnnotation]
+	return rules.ClusterEndpoint{
+		Name: e.Name, HostPort: rules.HostPort{Host: e.Spec.Host, Port: e.Spec.Port}, Primary: e.Spec.Primary,
+		Generated: generated, Source: rules.Source(from),
+	}
+}
+
+func has(p rules.Plan, reason string) bool {
+	return slices.ContainsFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == reason })
+}
+
+// mirror keeps the generated ClusterEndpoint as it is to be, and returns all that there are then.
+func (r *Reconciler) mirror(ctx context.Context, c *unstructured.Unstructured, all []clusterv1.ClusterEndpoint, plan rules.Plan) ([]clusterv1.ClusterEndpoint, error) {
+	var out []clusterv1.ClusterEndpoint
+	found := false
+	for i := range all {
+		e := &all[i]
+		if _, generated := e.Annotations[clusterv1.GeneratedFromAnnotation]; !generated {
+			out = append(out, *e)
+			continue
+		}
+		if plan.Generated == nil || found {
+			if err := r.Client.Delete(ctx, e, client.Preconditions{UID: &e.UID, ResourceVersion: &e.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("deleting the generated ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
+			}
+			continue
+		}
+		found = true
+		if want := plan.Generated.HostPort; e.Spec.Host != want.Host || e.Spec.Port != want.Port {
+			old := e.DeepCopy()
+			e.Spec.Host, e.Spec.Port = want.Host, want.Port
+			if err := r.Client.Patch(ctx, e, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
+				return nil, fmt.Errorf("writing the generated ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
+			}
+		}
+		out = append(out, *e)
+	}
+	if plan.Generated == nil || found {
+		return out, nil
+	}
+	e, err := r.generated(ctx, c, *plan.Generated)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Client.Create(ctx, e, client.FieldOwner(kit.FieldManager)); err != nil {
+		return nil, fmt.Errorf("creating the ClusterEndpoint of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
+	}
+	return append(out, *e), nil
+}
+
+// generated is a new one, of the Cluster's name unless another Cluster's ClusterEndpoint has that.
+func (r *Reconciler) generated(ctx context.Context, c *unstructured.Unstructured, g rules.Generated) (*clusterv1.ClusterEndpoint, error) {
+	e := &clusterv1.ClusterEndpoint{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.GetNamespace(), Name: c.GetName(),
+			Labels:          map[string]string{clusterv1.ClusterNameLabel: c.GetName()},
+			Annotations:     map[string]string{clusterv1.GeneratedFromAnnotation: string(g.Source)},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: c.GetAPIVersion(), Kind: c.GetKind(), Name: c.GetName(), UID: c.GetUID()}},
+		},
+		Spec: clusterv1.ClusterEndpointSpec{Cluster: c.GetName(), Host: g.Host, Port: g.Port, Type: clusterv1.ClusterEndpointAPIServer},
+	}
+	other := &clusterv1.ClusterEndpoint{}
+	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(e), other); {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("reading ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
+	case err == nil && other.Spec.Cluster != e.Spec.Cluster:
+		e.Name += "-generated"
+	}
+	return e, nil
+}
+
+// verdict is a condition's word.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+// judge says what came of a ClusterEndpoint of a Cluster that has the endpoint now.
+func judge(e *clusterv1.ClusterEndpoint, now rules.HostPort, p rules.Plan) verdict {
+	of := read(e)
+	waits := p.Waits
+	if waits == "" {
+		waits = "the Cluster's endpoint is to come"
+	}
+	switch {
+	case of.Same(now):
+		return verdict{metav1.ConditionTrue, clusterv1.ReasonSurfaced, ""}
+	case !of.Generated && p.Primary != "" && p.Primary != e.Name:
+		return verdict{metav1.ConditionFalse, clusterv1.ReasonNotPrimary, fmt.Sprintf("ClusterEndpoint %s is primary.", p.Primary)}
+	case len(p.Problems) > 0:
+		return verdict{metav1.ConditionFalse, p.Problems[0].Reason, sentence(p.Problems[0].Message)}
+	}
+	return verdict{metav1.ConditionFalse, clusterv1.ReasonPending, sentence(waits)}
+}
+
+// sentence makes one of a message that begins with a small letter and ends without a stop.
+func sentence(s string) string {
+	if s[0] >= 'a' && s[0] <= 'z' {
+		s = string(s[0]-'a'+'A') + s[1:]
+	}
+	return s + "."
+}
+
+// say writes the condition Surfaced of each.
+func (r *Reconciler) say(ctx context.Context, all []clusterv1.ClusterEndpoint, of func(*clusterv1.ClusterEndpoint) verdict) error {
+	for i := range all {
+		e := &all[i]
+		v, next := of(e), e.DeepCopy()
+		meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+			Type: clusterv1.ConditionSurfaced, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: e.Generation,
+		})
+		if _, err := kit.PatchStatusAsRead(ctx, r.Client, e, next); err != nil {
+			return fmt.Errorf("ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
+		}
+	}
+	return nil
+}
