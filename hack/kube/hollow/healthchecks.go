@@ -156,8 +156,13 @@ func (h *healthChecks) serveHealthz(w http.ResponseWriter, _ *http.Request) {
 	} else {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+	body, err := json.Marshal(health) // not an Encoder, which ends a line
+	if err != nil {
+		h.log.Error("answer of healthz not made", "err", err)
+		return
+	}
 	// An error here is the client's going away.
-	_ = json.NewEncoder(w).Encode(health)
+	_, _ = w.Write(body)
 }
 
 func (h *healthChecks) serviceHandler(service types.NamespacedName, local *atomic.Int64) http.Handler {
