@@ -1,6 +1,6 @@
 # Fairlead. Two commands do everything: make demo and make test.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check generate bench bench-dataplane build kube
+.PHONY: help demo test check generate bench bench-dataplane build kube metallb
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
@@ -12,7 +12,7 @@ help: ## Show this list
 demo: build kube ## A hub, two tenant clusters and two proxies on this machine; ARGS=--check runs its story and ends
 	bin/fairlead demo $(ARGS)
 
-test: build kube ## As root: all tests: units, data planes in network namespaces, real API servers, the demo's story
+test: build kube metallb ## As root: all tests: units, data planes in network namespaces, real API servers, the demo's story
 	@hack/deps.sh nft conntrack gcc
 	go test -p 1 -timeout 20m $$(go list ./... | grep -v -e /test/e2e -e /test/survival)
 	go test -timeout 20m -v ./test/e2e # alone, because it measures traffic
@@ -45,3 +45,6 @@ build: ## bin/fairlead
 
 kube: ## bin/kube: etcd, kube-apiserver, controllers and hollow nodes, for demo and tests
 	@hack/kube/build.sh bin/kube
+
+metallb: ## bin/metallb: MetalLB's controller, a hub's Services for tests
+	@hack/metallb/build.sh bin/metallb

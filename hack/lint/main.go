@@ -1,5 +1,5 @@
 // Command lint holds the tree to its import rules: what each folder may know
-// of; go.mod to that of hack/kube: what both require has one version; and what
+// of; go.mod to those of the modules beside it: what both require has one version; and what
 // decides to clocks that don't jump. It prints each breach, and exits with 1. It runs in the root of the repository.
 package main
 

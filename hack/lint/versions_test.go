@@ -38,7 +38,7 @@ require (
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := disagreements(ours, kubes)
+	got := disagreements(ours, kubes, "hack/kube/go.mod")
 	if len(got) != 2 ||
 		!strings.HasPrefix(got[0], "golang.org/x/net is v0.50.0 in go.mod and v0.51.0 in hack/kube/go.mod: ") ||
 		!strings.HasPrefix(got[1], "k8s.io/api is v0.37.2 in go.mod and v0.37.1 in hack/kube/go.mod: ") {
