@@ -40,6 +40,7 @@ func newMetrics(tenant string) *metrics {
 		}),
 		leaseRenewed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fairlead_agent_lease_renewed_timestamp_seconds", Help: "When the agent last renewed its Lease in the hub.",
+			ConstLabels: prometheus.Labels{"tenant": tenant},
 		}),
 	}
 	m.registry.MustRegister(m.publish, m.propagation, m.writes, m.eventsDropped, m.targets, m.leaseRenewed)
