@@ -24,8 +24,9 @@ const (
 	heldOpen   = 500
 	// flat is how many times the processor time of a change in a small fleet it may cost in a large one.
 	flat = 1.5
-	// scaleSingles are made at each size.
-	scaleSingles = 10
+	// scaleSingles are made at each size: so many that a garbage collection, of which each process has one in a while, is not charged
+	// to a few.
+	scaleSingles = 20
 	// idleFor is how long is looked at what is used while nothing happens, which is taken off what a change uses.
 	idleFor = 20 * time.Second
 )
@@ -64,7 +65,7 @@ func (b *bench) measureScale(ctx context.Context) error {
 func (h *hollow) measureSizes(ctx context.Context) error {
 	var fills []*filled
 	var costs []time.Duration
-	var written []float64
+	var written []writes
 	full := h.options.loadBalancers
 	small := min(1000, full)
 	for _, size := range slices.Compact([]int{small, full}) {
@@ -84,9 +85,11 @@ func (h *hollow) measureSizes(ctx context.Context) error {
 		costs, written = append(costs, cpu), append(written, writes)
 	}
 	if len(costs) == 2 {
+		each := func(w writes) float64 { return float64(w.total()) / scaleSingles }
 		h.add(fmt.Sprintf("a change at %d: CPU of manager, agent and proxies", full), "ms", milliseconds(costs[1]), flat*milliseconds(costs[0]),
 			fmt.Sprintf("%.2g times that at %d: %.1f ms; creation, service and deletion, without what they use at rest", flat, small, milliseconds(costs[0])))
-		h.add(fmt.Sprintf("a change at %d: writes", full), "", written[1], written[0]+1, fmt.Sprintf("a write more than at %d: %.1f", small, written[0]))
+		h.add(fmt.Sprintf("a change at %d: writes", full), "", each(written[1]), each(written[0])+1,
+			fmt.Sprintf("a write more than at %d: %.1f; %s", small, each(written[0]), written[1].per(scaleSingles)))
 	}
 	for name, p := range h.ours() {
 		if strings.HasPrefix(name, "agent") {
@@ -154,23 +157,23 @@ func resident(pid int) (int64, error) {
 }
 
 // scaleSingles creates one Service more, some times, and returns what one cost our processes.
-func (b *bench) scaleSingles(ctx context.Context, size int) (cpu time.Duration, written float64, err error) {
+func (b *bench) scaleSingles(ctx context.Context, size int) (cpu time.Duration, counted writes, err error) {
 	var echoes, answers []time.Duration
-	counted := writes{}
+	counted = writes{}
 	idle, err := b.idle(ctx, idleFor)
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	done := b.startProfiles(fmt.Sprintf("more-%d", size))
 	for i := range scaleSingles {
 		echo, err := b.echo(ctx, fmt.Sprintf("echo-%d-%d", size, i))
 		if err != nil {
-			return 0, 0, err
+			return 0, nil, err
 		}
 		from, began := b.oursUsed(), time.Now()
 		s, err := b.single(ctx, fmt.Sprintf("more-%d-%d", size, i))
 		if err != nil {
-			return 0, 0, err
+			return 0, nil, err
 		}
 		cpu += b.oursUsed() - from - time.Duration(idle*float64(time.Since(began)))
 		echoes, answers = append(echoes, echo), append(answers, s.answered)
@@ -179,12 +182,12 @@ func (b *bench) scaleSingles(ctx context.Context, size int) (cpu time.Duration, 
 		}
 	}
 	if err := done(); err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	echo := quantile(echoes, 0.5)
 	b.add(fmt.Sprintf("one more at %d: answers through each proxy, median of %d", size, scaleSingles), "ms", milliseconds(quantile(answers, 0.5)),
 		2*milliseconds(echo)+50, fmt.Sprintf("twice the echo's median %.1f ms + 50 ms", milliseconds(echo)))
-	return cpu / scaleSingles, float64(counted.total()) / scaleSingles, nil
+	return cpu / scaleSingles, counted, nil
 }
 
 // measureRest lets everything be for a while.
