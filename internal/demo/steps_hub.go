@@ -203,7 +203,7 @@ func hubReplaced(ctx context.Context, s *story) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("seen: nothing lost; followed %s after it was installed; %s", followed.Round(time.Millisecond), measured), deleteService(ctx, t, "young")
+	return fmt.Sprintf("seen: nothing lost; followed %s after it was installed; %s", followed.Round(time.Millisecond), measured), s.gone(ctx, t, "young")
 }
 
 // awaitGranted waits until the ledger has an address for a tenant.

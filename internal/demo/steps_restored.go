@@ -91,7 +91,7 @@ func addressesOf(ctx context.Context, t *fleet.Tenant) (map[string]netip.Addr, e
 		return nil, err
 	}
 	for i := range list.Items {
-		if a, err := addressOf(&list.Items[i]); err == nil {
+		if a, err := addressOf(&list.Items[i]); err == nil && list.Items[i].DeletionTimestamp == nil {
 			found[list.Items[i].Name] = a
 		}
 	}

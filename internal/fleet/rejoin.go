@@ -53,7 +53,7 @@ func (f *Fleet) RejoinTenant(ctx context.Context, t *Tenant) error {
 	return t.Agent.Start()
 }
 
-// Backup is a cluster's Deployments and Services of a namespace, as backup tools keep them: without identity and status, and without
+// Backup is a cluster's Deployments and Services of a namespace that stay there, as backup tools keep them: without identity and status, and without
 // what a cluster chooses for itself, node ports included.
 func (c *Cluster) Backup(ctx context.Context, namespace string) ([]*unstructured.Unstructured, error) {
 	deployments, services := &appsv1.DeploymentList{}, &v1.ServiceList{}
@@ -63,6 +63,9 @@ func (c *Cluster) Backup(ctx context.Context, namespace string) ([]*unstructured
 	}
 	saved := []*unstructured.Unstructured{}
 	keep := func(o client.Object) error {
+		if o.GetDeletionTimestamp() != nil {
+			return nil
+		}
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
 			return err
