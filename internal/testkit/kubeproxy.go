@@ -22,7 +22,7 @@ type KubeProxy struct {
 	Node string
 	// Host is a network namespace of the node's own, from which the API server can be reached at its own address. It forwards packets.
 	Host Host
-	// ClusterCIDRs are where the cluster's Pods are, one a family at most.
+	// ClusterCIDRs are where the cluster's Pods are, one a family at most; none: the cluster has no Pods.
 	ClusterCIDRs []netip.Prefix
 }
 
@@ -33,29 +33,34 @@ func (c *ControlPlane) StartKubeProxy(ctx context.Context, k KubeProxy) (*Proces
 	if err != nil {
 		return nil, err
 	}
-	cidrs := []string{}
-	for _, p := range k.ClusterCIDRs {
-		cidrs = append(cidrs, p.String())
-	}
-	p, err := c.startPartOn(k.Host, "kube-proxy-"+k.Node, []string{
+	flags := []string{
 		"kube-proxy",
 		"--kubeconfig=" + kubeconfig,
 		"--hostname-override=" + k.Node,
 		"--proxy-mode=nftables",
-		"--cluster-cidr=" + strings.Join(cidrs, ","),
 		"--nodeport-addresses=primary",
 		// The tables of connections are the host's: their sizes and times stay as they are.
 		"--conntrack-max-per-core=0", "--conntrack-min=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
-	})
+	}
+	cidrs := []string{}
+	for _, p := range k.ClusterCIDRs {
+		cidrs = append(cidrs, p.String())
+	}
+	if len(cidrs) > 0 {
+		flags = append(flags, "--cluster-cidr="+strings.Join(cidrs, ","))
+	}
+	p, err := c.startPartOn(k.Host, "kube-proxy-"+k.Node, flags)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, proxyTimeout, fmt.Errorf("not ready after %s", proxyTimeout))
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	answers := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialFrom(k.Host)}}
 	err = Poll(ctx, 20*time.Millisecond, p.Name(), func(ctx context.Context) error {
 		if !p.Running() {
-			cancel()
+			end(errEnded)
 			return errEnded
 		}
 		return request(ctx, answers, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/healthz", kubeProxyPort), nil, nil)
