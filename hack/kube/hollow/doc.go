@@ -11,15 +11,20 @@
 // Which endpoints a NodePort may use is decided by kube-proxy's own exported
 // code (change trackers, CategorizeEndpoints, ProxyHealthServer), one set a
 // node and family. Only the last hop is ours: an accepted connection is handed to the
-// chosen Pod's server as it is, so the Pod sees the client's own address. A UDP flow
+// chosen Pod's server as it is. A UDP flow
 // stays with its endpoint while that is there, as by conntrack.
 //
-// What differs from a real node, on purpose:
+// What differs from a real node, on purpose. test/differential asks the same of the
+// real kube-proxy, and finds no more than this:
 //
 //   - A NodePort with no usable endpoint is closed: clients are refused at once.
 //     (kube-proxy drops, rather than refuses, where externalTrafficPolicy is Local
 //     and only other nodes have endpoints.)
+//   - A Pod sees the client's own address whatever the policy; kube-proxy puts the
+//     node's in its place where externalTrafficPolicy is Cluster.
 //   - Who connects counts as an outside client, even from this machine.
+//   - A Node that is deleted takes its NodePorts along. kube-proxy ends then, but its
+//     rules stay.
 //   - A Pod listens on its declared container ports, or on all if it declares none.
 //     A connection for another port is reset, after it was accepted.
 //   - No SCTP.
