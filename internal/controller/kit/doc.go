@@ -1,4 +1,4 @@
 // Package kit holds what the controllers share: writing a status when it
 // differs, whose Tenant a namespace is, at which version content was first
-// seen, and a queue that others may put keys into.
+// seen, a queue that others may put keys into, and turns that changes take.
 package kit

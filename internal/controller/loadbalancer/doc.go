@@ -16,4 +16,5 @@
 // moment, and then left alone for a while, so that the good path costs one Address
 // and one status, and the slow one a status more, however many proxies there are.
 // While many grants are written, the statuses of what is granted come behind them.
+// Changes of what was followed before take turns, one at a time in each namespace (turns.go).
 package loadbalancer

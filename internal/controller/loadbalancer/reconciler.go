@@ -68,6 +68,8 @@ type Reconciler struct {
 	hosts   hosts
 	// way is the grants': in a burst, statuses of what is granted are written behind them.
 	way *yield.Way[ipam.Ref]
+	// turns are taken by changes of a namespace's LoadBalancers.
+	turns *kit.Turns[ipam.Ref]
 }
 
 // New returns a reconciler that hears of changes in the fleet.
@@ -78,8 +80,8 @@ func New(o Options) *Reconciler {
 	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
 	r.way = yield.New(
 		func(ref ipam.Ref) string { return ref.Namespace },
-		func(ref ipam.Ref) { r.Queue.Add(ref.Namespace, ref.Name) },
-	)
+		r.Wake)
+	r.turns = kit.NewTurns(r.Wake)
 	o.Fleet.Subscribe(r.fleetChanged)
 	return r
 }
@@ -112,11 +114,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.vanished(ctx, ref)
 	}
 	if l.DeletionTimestamp != nil {
+		r.turns.Forget(ref.Namespace, ref)
 		if still, err := r.standsStill(ctx, l); err != nil || still {
 			return reconcile.Result{RequeueAfter: moment}, err
 		}
 		return reconcile.Result{}, r.release(ctx, l)
 	}
+	over := r.turns.Take(ref.Namespace, ref, contentOf(l))
+	if over == nil {
+		return reconcile.Result{RequeueAfter: kit.TurnsAgain}, nil // or woken before
+	}
+	defer over()
 	in, err := r.inputs(ctx, l)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -152,8 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // vanished is for a LoadBalancer that is gone: what it held is looked at by the controller of Addresses.
 func (r *Reconciler) vanished(ctx context.Context, ref ipam.Ref) error {
-	r.pending.forget(ref)
-	r.Metrics.forget(ref)
+	r.forget(ref)
 	if err := r.orphaned(ctx, ref); err != nil {
 		return err
 	}
@@ -171,8 +178,7 @@ func (r *Reconciler) vanished(ctx context.Context, ref ipam.Ref) error {
 // release gives up what a LoadBalancer holds, then lets it go.
 func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) error {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
-	r.pending.forget(ref)
-	r.Metrics.forget(ref)
+	r.forget(ref)
 	if _, moves := l.Annotations[annotationMoves]; moves {
 		moved, err := r.Keeper.Move(ctx, ref)
 		if err != nil {
@@ -236,6 +242,7 @@ func (r *Reconciler) prepare(ctx context.Context, l *clusterv1.LoadBalancer, in 
 	if err := r.Client.Patch(ctx, l, patch, client.FieldOwner(kit.FieldManager)); err != nil {
 		return fmt.Errorf("preparing LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
 	}
+	r.turns.Followed(ipam.Ref{Namespace: l.Namespace, Name: l.Name}, contentOf(l))
 	return nil
 }
 
@@ -288,6 +295,7 @@ func (r *Reconciler) note(ctx context.Context, l *clusterv1.LoadBalancer, grant 
 	if err := r.Client.Patch(ctx, l, client.MergeFrom(old), client.FieldOwner(kit.FieldManager)); err != nil {
 		return fmt.Errorf("noting the addresses of LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
 	}
+	r.turns.Followed(ipam.Ref{Namespace: l.Namespace, Name: l.Name}, contentOf(l))
 	return nil
 }
 
