@@ -3,6 +3,7 @@
 //
 //	Options ──Start──▶ ControlPlane: etcd, kube-apiserver, controllers as processes
 //	NodeSpec ─StartNodes──▶ hollow Nodes, Pods and NodePorts, one process a control plane
+//	KubeProxy ─StartKubeProxy──▶ the real kube-proxy of one Node, in a network namespace
 //	Command ──StartProcess──▶ Process: signals, pause, restart, log tail
 //
 // Everything of one control plane listens on one /24 of loopback addresses of its own

@@ -14,5 +14,5 @@
 //
 //	client ──▶ hub-1 (kube-proxy) ──▶ node-1, node-2 (kube-proxy) ──▶ Pods
 //
-// All of it needs root, nft, bin/kube, bin/metallb and bin/fairlead.
+// All of it needs root, nft, bin/kube and bin/metallb.
 package differential
