@@ -65,8 +65,6 @@ const (
 	OldLeaderWrites Bug = "a manager writes that doesn't know that it leads"
 	// OldCaches: a manager goes on with its caches in a hub that has changed.
 	OldCaches Bug = "a manager goes on with its caches in a hub that has changed"
-	// OlderVersions: a manager goes on with its caches where versions go back.
-	OlderVersions Bug = "a manager goes on with its caches where versions go back"
 	// ErrorsForgotten: what failed is not tried again.
 	ErrorsForgotten Bug = "what failed is not tried again"
 )

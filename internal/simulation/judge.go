@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/lb"
 	"fairlead.dev/fairlead/internal/proof"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,8 +44,9 @@ func (w *World) observe(k kind, old, now client.Object) {
 			}
 		}
 	case proxies:
-		if px, ok := now.(*v1alpha1.Proxy); ok {
-			w.judgeStatus(px)
+		px, ok := now.(*v1alpha1.Proxy)
+		if before, had := old.(*v1alpha1.Proxy); ok && (!had || !equality.Semantic.DeepEqual(before.Status, px.Status)) {
+			w.judgeStatus(px) // Else somebody else wrote, and repeats what it said.
 		}
 	case targetGroups:
 		if g, ok := now.(*v1alpha1.TargetGroup); ok {

@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/address"
 	"fairlead.dev/fairlead/internal/controller/adoption"
+	"fairlead.dev/fairlead/internal/controller/ask"
 	"fairlead.dev/fairlead/internal/controller/epoch"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -55,11 +56,13 @@ type manager struct {
 	groups   *targetgroup.Reconciler
 	adoption *adoption.Reconciler
 	epochs   *epoch.Reconciler
+	asks     *ask.Reconciler
 	lbQueue  *queue
 	adQueue  *queue
 	tgQueue  *queue
 	apQueue  *queue
 	epQueue  *queue
+	asQueue  *queue
 }
 
 // heard is which proxies say that they serve, and the version of each one's Lease.
@@ -74,7 +77,7 @@ func (h heard) clone() heard {
 }
 
 func newManager(w *World, name string) *manager {
-	m := &manager{heard: heard{map[string]bool{}, map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue(), apQueue: newQueue(), epQueue: newQueue()}
+	m := &manager{heard: heard{map[string]bool{}, map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue(), apQueue: newQueue(), epQueue: newQueue(), asQueue: newQueue()}
 	m.link = newLink(w, m, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports, leases, namespaceKind)
 	for k := range m.cache {
 		m.cache[k] = map[types.NamespacedName]client.Object{}
@@ -97,6 +100,7 @@ func newManager(w *World, name string) *manager {
 	})
 	m.adoption = adoption.New(adoption.Options{Logger: quiet, Client: cached, Keeper: m.keeper, Fleet: m.fleet})
 	m.epochs = epoch.New(epoch.Options{Logger: quiet, Client: cached, Fleet: m.fleet, Now: time.Now})
+	m.asks = ask.New(ask.Options{Logger: quiet, Client: cached, Fleet: m.fleet})
 	m.groups = &targetgroup.Reconciler{Client: cached, Fleet: m.fleet, Versions: m.versions, Queue: &kit.Queue{}, Now: time.Now}
 	m.fleet.Subscribe(m.groups.FleetChanged)
 	return m
@@ -117,7 +121,7 @@ func (m *manager) settled(pool string, v proof.Version) bool {
 
 // wentBack hears of versions that do.
 func (m *manager) wentBack(what, before, now string) {
-	if !m.w.has(OlderVersions) {
+	if !m.w.has(OldCaches) {
 		m.guard.WentBack(what, before, now)
 	}
 }
@@ -162,6 +166,8 @@ func (m *manager) begin() {
 	_ = m.groups.Queue.Start(ctx, m.tgQueue)
 	_ = m.adoption.Queue.Start(ctx, m.apQueue)
 	_ = m.epochs.Queue.Start(ctx, m.epQueue)
+	_ = m.asks.Queue.Start(ctx, m.asQueue)
+	m.asks.Begin()
 	for _, key := range sortedKeys(m.cache[tenants]) {
 		m.epQueue.Add(reconcile.Request{NamespacedName: key})
 	}

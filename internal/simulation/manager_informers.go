@@ -88,7 +88,7 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 	before := m.cache[k][key]
 	m.cache[k][key] = o
 	m.later(k, func() {
-		if before != nil && before.GetUID() == o.GetUID() && k != leases && k != proxies && !m.w.has(OlderVersions) {
+		if before != nil && before.GetUID() == o.GetUID() && k != leases && k != proxies && !m.w.has(OldCaches) {
 			m.guard.Follows(before, o)
 		}
 		switch o := o.(type) {

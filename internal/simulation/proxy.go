@@ -92,6 +92,9 @@ type process struct {
 	seq          int64 // of the status that published belongs to
 	lease        *coordinationv1.Lease
 	renewAt      time.Time
+	// renewed is when the Lease was; answered is the manager's question that it followed last.
+	renewed  time.Time
+	answered string
 }
 
 func newHost(w *World, i int) *host {
@@ -168,6 +171,8 @@ func (h *host) handOver() {
 
 const (
 	leaseEvery = 10 * time.Second
+	// askedEvery is the least time between two renewals that managers ask for.
+	askedEvery = time.Second
 	// patience until the file is served.
 	patience = 500 * time.Millisecond
 	// emptyFor is how long a report that had proof in it stays, empty.

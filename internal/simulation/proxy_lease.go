@@ -11,9 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// renew renews the Lease when it is time.
+// renew renews the Lease when it is time, or a manager asks.
 func (h *host) renew() bool {
-	if !h.up || h.fenced || h.link.cut || !h.registered || time.Now().Before(h.renewAt) {
+	asked := ""
+	if h.own != nil {
+		asked = h.own.Annotations[v1alpha1.AnnotationAsked]
+	}
+	now, due := time.Now(), h.renewAt
+	if soon := h.renewed.Add(askedEvery); asked != h.answered && soon.Before(due) {
+		due = soon
+	}
+	if !h.up || h.fenced || h.link.cut || !h.registered || now.Before(due) {
 		return false
 	}
 	h.renewAt = time.Now().Add(500 * time.Millisecond)
@@ -24,8 +32,7 @@ func (h *host) renew() bool {
 	if h.lease != nil {
 		l = h.lease.DeepCopy()
 	}
-	now := metav1.NowMicro()
-	l.Spec.RenewTime = &now
+	l.Spec.RenewTime = &metav1.MicroTime{Time: now}
 	l.Annotations = map[string]string{v1alpha1.AnnotationBoot: h.boot, v1alpha1.AnnotationThrough: h.published, v1alpha1.AnnotationSeq: strconv.FormatInt(h.seq, 10)}
 	for range 3 {
 		var o client.Object
@@ -38,7 +45,11 @@ func (h *host) renew() bool {
 		}
 		switch {
 		case err == nil:
-			h.lease, h.renewAt = o.(*coordinationv1.Lease), time.Now().Add(leaseEvery)
+			h.lease, h.renewed, h.renewAt = o.(*coordinationv1.Lease), time.Now(), time.Now().Add(leaseEvery)
+			if asked != h.answered {
+				h.w.trace("%s answers a manager's question", h.name)
+				h.answered = asked
+			}
 			return true
 		case h.lease != nil && (apierrors.IsNotFound(err) || apierrors.IsConflict(err)):
 			h.lease = nil

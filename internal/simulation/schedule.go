@@ -8,6 +8,7 @@ import (
 // step lets time pass or something happen.
 func (w *World) step() {
 	w.refuse()
+	w.recur()
 	if w.n(25) == 0 {
 		w.sleep(w.temper.pauses[w.n(len(w.temper.pauses))])
 		return
@@ -111,7 +112,7 @@ func (w *World) work(m *manager) {
 	case 2, 3:
 		m.work(m.adQueue, m.addrs)
 	default:
-		if w.n(3) == 0 && m.work(m.epQueue, m.epochs) {
+		if w.n(3) == 0 && m.work(m.epQueue, m.epochs) || w.n(2) == 0 && m.work(m.asQueue, m.asks) {
 			break
 		}
 		if w.n(2) == 0 || w.has(NothingAdopted) || !m.work(m.apQueue, m.adoption) {

@@ -38,6 +38,8 @@ type Tempers struct {
 	Refusals bool
 	// Endings has namespaces end as soon as the hub was restored.
 	Endings bool
+	// Restores has the hub restored again and again.
+	Restores bool
 }
 
 // delay has a manager hear late of what the tempers name.
@@ -65,6 +67,13 @@ func (w *World) refuse() {
 	if w.Tempers.Refusals && !w.inside && w.n(30) == 0 {
 		ns := namespaces[w.n(len(namespaces))]
 		w.server.refusing[ns] = !w.server.refusing[ns]
+	}
+}
+
+// recur has the hub change, where the tempers have that happen often.
+func (w *World) recur() {
+	if w.Tempers.Restores && !w.inside && w.n(100) == 0 {
+		w.alter()
 	}
 }
 
