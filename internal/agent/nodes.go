@@ -35,6 +35,8 @@ type nodes struct {
 	clusterUID string
 	log        *slog.Logger
 	metrics    *metrics
+	// doomed is since when the cluster autoscaler is about to delete a Node, by UID.
+	doomed map[string]time.Time
 }
 
 // Reconcile writes the groups that differ.
@@ -57,7 +59,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 	if err := r.tenant.List(ctx, all); err != nil {
 		return 0, 0, fmt.Errorf("listing Nodes: %w", err)
 	}
-	targets := r.targets(all)
+	targets, lasts := r.targets(all)
 	groups := map[int]*v1alpha1.TargetGroup{}
 	have := map[int][]v1alpha1.Target{}
 	for i := range list.Items {
@@ -81,8 +83,8 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 			wrote++
 		}
 	}
-	held, annotations, lasts := r.held(have, groups[0], all)
-	again = soonest(again, lasts)
+	held, annotations, until := r.held(have, groups[0], all)
+	again = soonest(soonest(again, lasts), until)
 	targets = append(targets, held...)
 	want := node.Place(have, targets)
 	var taken []*v1alpha1.TargetGroup // their time is over, or means nothing
@@ -139,16 +141,24 @@ func (r *nodes) key(index int) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: node.GroupName(index)}
 }
 
-func (r *nodes) targets(all *v1.NodeList) (targets []v1alpha1.Target) {
+// targets are those of all Nodes; again says when one has drained for long enough. r.mu is held.
+func (r *nodes) targets(all *v1.NodeList) (targets []v1alpha1.Target, again time.Duration) {
+	now := time.Now()
+	doomed := map[string]time.Time{}
 	for i := range all.Items {
-		t, why := node.Target(&all.Items[i])
+		n := &all.Items[i]
+		t, why := node.Target(n)
 		if why != "" {
-			r.log.Debug("node is no target", "node", all.Items[i].Name, "why", why)
+			r.log.Debug("node is no target", "node", n.Name, "why", why)
 			continue
+		}
+		if since := node.Doomed(n, r.doomed[t.UID], now); !since.IsZero() {
+			doomed[t.UID] = since
 		}
 		targets = append(targets, t)
 	}
-	return targets
+	r.doomed = doomed
+	return node.Spare(targets, doomed, now)
 }
 
 // held are the targets that stay though their Nodes are missing; until, on the first group, says how long.

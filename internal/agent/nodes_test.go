@@ -67,17 +67,17 @@ func TestNodesAreTargets(t *testing.T) {
 	w.patchNode("n2", "", `{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule"}]}}`)
 	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Draining")
 	w.patchNode("n1", "", `{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}`)
-	w.group("nodes-0", "n2/10.0.0.2/Draining")
+	w.group("nodes-0", "n2/10.0.0.2/Serving") // the last one that is not drained by a person
 	w.patchNode("n1", "", `{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":null},"annotations":{"loadbalancer.cluster.x-k8s.io/disabled":""}}}`)
-	w.group("nodes-0", "n1/10.0.0.1/Draining", "n2/10.0.0.2/Draining")
+	w.group("nodes-0", "n1/10.0.0.1/Draining", "n2/10.0.0.2/Serving")
 	w.must(w.tenant.api.Delete(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
-	w.group("nodes-0", "n2/10.0.0.2/Draining")
+	w.group("nodes-0", "n2/10.0.0.2/Serving")
 	// What somebody else does to the group is mended.
 	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.hubNamespace, Name: "nodes-0"}}
 	w.must(w.hub.api.Patch(t.Context(), g, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null},"spec":{"targets":[]}}`))))
-	w.group("nodes-0", "n2/10.0.0.2/Draining")
+	w.group("nodes-0", "n2/10.0.0.2/Serving")
 	w.must(w.hub.api.Delete(t.Context(), g))
-	w.group("nodes-0", "n2/10.0.0.2/Draining")
+	w.group("nodes-0", "n2/10.0.0.2/Serving")
 }
 
 func TestHeartbeatsCostNothing(t *testing.T) {

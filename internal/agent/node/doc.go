@@ -1,6 +1,7 @@
 // Package node turns a tenant's Nodes into the targets that all its Services share:
 //
 //	Node ── Target ──▶ Target, or why it is none
+//	Targets, Doomed ── Spare ──▶ the same, none draining for ever
 //	Targets, groups in the hub ── Place ──▶ nodes-0, nodes-1, … (at most 100 targets each)
 //
 // Pure. A Node is no target while it is being deleted, is labelled

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	v1 "k8s.io/api/core/v1"
+)
+
+// TaintFor bounds how long a Node drains for the cluster autoscaler's taint: one that deletes a Node has done it by then, and one
+// that was stopped in between leaves its taint behind.
+const TaintFor = time.Hour
+
+// Doomed says since when the cluster autoscaler is about to delete a Node, by its taint; zero: it isn't, or the Node drains because
+// a person said so. The taint's value is when it was set, in seconds; seen is since when we have seen it, which counts where the
+// value is no time that has passed.
+func Doomed(n *v1.Node, seen, now time.Time) time.Time {
+	i := slices.IndexFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == autoscalerTaint })
+	if _, disabled := n.Annotations[clusterv1.DisabledAnnotation]; disabled || i < 0 {
+		return time.Time{}
+	}
+	if seen.IsZero() {
+		seen = now
+	}
+	seconds, err := strconv.ParseInt(n.Spec.Taints[i].Value, 10, 64)
+	if at := time.Unix(seconds, 0); err == nil && seconds > 0 && at.Before(seen) {
+		return at
+	}
+	return seen
+}
+
+// Spare has targets serve again that drain for the autoscaler alone: those for which that lasts too long, and all of them where
+// nothing else would serve. doomed is since when, by the Node's UID. again is when the next one's time is over; 0: never.
+func Spare(targets []v1alpha1.Target, doomed map[string]time.Time, now time.Time) (spared []v1alpha1.Target, again time.Duration) {
+	spared = slices.Clone(targets)
+	serves := false
+	for i := range spared {
+		since, is := doomed[spared[i].UID]
+		if lasts := now.Sub(since); is && lasts >= TaintFor {
+			spared[i].State = v1alpha1.TargetServing
+		} else if is && (again == 0 || TaintFor-lasts < again) {
+			again = TaintFor - lasts
+		}
+		serves = serves || spared[i].State == v1alpha1.TargetServing
+	}
+	if serves {
+		return spared, again
+	}
+	for i := range spared {
+		if _, is := doomed[spared[i].UID]; is {
+			spared[i].State = v1alpha1.TargetServing
+		}
+	}
+	return spared, again
+}
