@@ -101,6 +101,7 @@ func TestScenarios(t *testing.T) {
 		"disputed":   disputed,
 		"restoring":  restoring,
 		"burst":      burst,
+		"changing":   changing,
 		"away":       away,
 		"byservice":  byService,
 		"nametaken":  nameTaken,
