@@ -65,14 +65,23 @@ func refusedAll(problems []lb.Problem, ports []clusterv1.Port) (lb.Problem, bool
 	return last, len(ports) > 0
 }
 
+// Bounds of what a status says of a selector, and of what it selects; a tenant may write more than fits.
+const (
+	maxSelector = 4000
+	maxTargets  = 1000
+)
+
 // describe returns the status that the facts make, on top of what others wrote there.
 func describe(f facts) clusterv1.LoadBalancerStatus {
 	s := *f.lb.Status.DeepCopy()
 	ports := build.Ports(f.lb)
 	refusal, refused := refusedAll(f.problems, ports)
 	s.Addresses, s.TargetKind, s.TargetSelector = nil, f.targetKind, f.selector
+	if len(s.TargetSelector) > maxSelector {
+		s.TargetSelector = strings.ToValidUTF8(s.TargetSelector[:maxSelector], "") + "…"
+	}
 	s.Targets = nil
-	for _, name := range f.groups {
+	for _, name := range f.groups[:min(len(f.groups), maxTargets)] {
 		s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
 	}
 	for _, e := range f.grant.Held {
