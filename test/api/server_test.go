@@ -54,6 +54,7 @@ func TestOnServer(t *testing.T) {
 		{"docs", testDocs},
 		{"status and explain", testCLI},
 		{"hostile values", testHostileValues},
+		{"people have roles", testPeople},
 		{"proxies have identities of their own", testProxyIdentities},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h) })
