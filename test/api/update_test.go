@@ -34,6 +34,8 @@ func changes() []change {
 		{"granularity changed", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26]}`, `{ranges: [192.0.2.0/26], granularity: Port}`, "granularity is immutable: create another pool"},
 		{"granularity removed", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26], granularity: Port}`, `{ranges: [192.0.2.0/26]}`, "granularity is immutable"},
 		{"granularity written out", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26]}`, `{ranges: [192.0.2.0/26], granularity: Address}`, ""},
+		{"ranges exchanged for hosts", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26]}`, `{proxyHosts: {pool: edge, ports: 1-2}}`, "ranges and proxyHosts can't be exchanged: create another pool"},
+		{"pool of hosts changed", "fairlead.dev/v1alpha1 AddressPool", `{proxyHosts: {pool: edge, ports: 1-2}}`, `{proxyHosts: {pool: core, ports: 1-2}}`, "pool is immutable: create another AddressPool"},
 		{"ranges changed", "fairlead.dev/v1alpha1 AddressPool", `{ranges: [192.0.2.0/26]}`, `{ranges: [192.0.2.0/25]}`, ""},
 		{"namespace changed", "fairlead.dev/v1alpha1 Tenant", `{namespace: one}`, `{namespace: two}`, "spec.namespace is immutable: create another Tenant"},
 		{"namespace set", "fairlead.dev/v1alpha1 Tenant", `{}`, `{namespace: two}`, "spec.namespace is immutable"},
