@@ -66,7 +66,7 @@ const (
 	AnnotationAsked = "fairlead.dev/asked"
 	// AnnotationLoadBalancer on a tenant's Service names its LoadBalancer in the hub. It comes and goes with the finalizer.
 	AnnotationLoadBalancer = "fairlead.dev/loadbalancer"
-	// AnnotationVersion on an agent's Lease is the agent's version.
+	// AnnotationVersion on the Lease of an agent, or of the leading manager, is its version.
 	AnnotationVersion = "fairlead.dev/version"
 	// AnnotationClusterUID on an agent's Lease is the UID of its cluster's kube-system namespace. On a Tenant a person
 	// writes there which cluster it is bound to from now on, whatever its status says.
