@@ -46,6 +46,9 @@ func newExplainServiceCommand() *cobra.Command {
 			if err != nil {
 				return cli.Explanation{}, err
 			}
+			if err := hub.ReadEvents(ctx, cli.LoadBalancerOf(at, key), objects); err != nil {
+				return cli.Explanation{}, err
+			}
 			return cli.ExplainService(objects, at, key), nil
 		}),
 	}
@@ -74,11 +77,15 @@ func newExplainLoadBalancerCommand() *cobra.Command {
 		Example: "  fairlead explain loadbalancer web-5f2c9x -n prod-eu",
 		Args:    cobra.ExactArgs(1),
 		RunE: explains(&o, func(ctx context.Context, hub *cli.Hub, name string) (cli.Explanation, error) {
+			key := types.NamespacedName{Namespace: namespace, Name: name}
 			objects, err := hub.Namespace(ctx, namespace)
 			if err != nil {
 				return cli.Explanation{}, err
 			}
-			return cli.ExplainLoadBalancer(objects, types.NamespacedName{Namespace: namespace, Name: name}), nil
+			if err := hub.ReadEvents(ctx, key, objects); err != nil {
+				return cli.Explanation{}, err
+			}
+			return cli.ExplainLoadBalancer(objects, key), nil
 		}),
 	}
 	o.add(c, "json", "yaml")

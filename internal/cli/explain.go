@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ func ExplainService(o *Objects, namespace string, key types.NamespacedName) Expl
 		e.Subject += " of Tenant " + t.Name
 	}
 	s := serviceRung(o, key)
+	if is := findService(o, key); is != nil {
+		e.happened(eventsOf(o, kindService, is))
+	}
 	e.Rungs = append(e.Rungs, s, tenantRung(o, namespace))
 	l := madeFrom(o, namespace, key)
 	if l == nil {
@@ -30,6 +34,7 @@ func ExplainService(o *Objects, namespace string, key types.NamespacedName) Expl
 		e.Rungs = append(e.Rungs, unreached("class", "address", "programmed", "members")...)
 	} else {
 		e.Rungs = append(e.Rungs, loadBalancerRungs(o, l)...)
+		e.happened(eventsOf(o, kindLoadBalancer, l))
 	}
 	if o.Services != nil {
 		e.Rungs = append(e.Rungs, publishedRung(o, namespace, key, l))
@@ -51,6 +56,7 @@ func ExplainLoadBalancer(o *Objects, key types.NamespacedName) Explanation {
 			e.Subject += ", made from Service " + origin.String()
 		}
 		e.Rungs = append(e.Rungs, loadBalancerRungs(o, l)...)
+		e.happened(eventsOf(o, kindLoadBalancer, l))
 	}
 	e.conclude()
 	return e
@@ -93,17 +99,22 @@ func serviceRung(o *Objects, key types.NamespacedName) Rung {
 		r.Message, r.Fix = "the tenant cluster has no Service "+key.String(), "Create it, or look for its name with: kubectl get services -A"
 	case s.DeletionTimestamp != nil:
 		r.Reason, r.Message, r.Since = clusterv1.ReasonDeleting, "it is being deleted", s.DeletionTimestamp
-	case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		r.Message, r.Fix = fmt.Sprintf("it is of type %s", s.Spec.Type), "Set spec.type to LoadBalancer."
 	default:
 		filter := service.Filter{ClassPrefix: "fairlead.dev", Unclassed: true}
 		class, ours := filter.Class(s)
-		if !ours {
+		switch {
+		case !ours && s.Spec.Type == corev1.ServiceTypeNodePort:
+			r.Message, r.Fix = "it is of type NodePort and doesn't ask to be exposed", "Set the annotation "+v1alpha1.AnnotationExposeNodePort+" to \"true\", or spec.type to LoadBalancer."
+			return r
+		case !ours && s.Spec.Type != corev1.ServiceTypeLoadBalancer:
+			r.Message, r.Fix = fmt.Sprintf("it is of type %s", s.Spec.Type), "Set spec.type to LoadBalancer."
+			return r
+		case !ours:
 			r.State = Warning
 			r.Message = fmt.Sprintf("spec.loadBalancerClass is %q, which a Fairlead agent takes only if its --class-prefix says so", *s.Spec.LoadBalancerClass)
 			return r
 		}
-		r.State, r.Message = OK, fmt.Sprintf("type LoadBalancer, %s", count(len(s.Spec.Ports), "port"))
+		r.State, r.Message = OK, fmt.Sprintf("type %s, %s", s.Spec.Type, count(len(s.Spec.Ports), "port"))
 		if class != "" {
 			r.Message += ", class " + class
 		}
@@ -336,9 +347,13 @@ func publishedRung(o *Objects, namespace string, key types.NamespacedName, l *cl
 	if s == nil || l == nil || len(l.Status.Addresses) == 0 {
 		return r
 	}
+	at, where := service.InStatus, "status"
+	if s.Spec.Type == corev1.ServiceTypeNodePort || service.Held(s) == service.OwnFinalizer {
+		at, where = service.InAnnotation, "annotation "+v1alpha1.AnnotationPublished
+	}
 	var shown []string
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		shown = append(shown, i.IP)
+	for _, i := range service.Shown(s, at) {
+		shown = append(shown, cmp.Or(i.IP, i.Hostname))
 		for _, p := range i.Ports {
 			if p.Error != nil {
 				r.Evidence = append(r.Evidence, Evidence{State: Broken, Text: fmt.Sprintf("port %d: %s", p.Port, *p.Error)})
@@ -353,9 +368,9 @@ func publishedRung(o *Objects, namespace string, key types.NamespacedName, l *cl
 	}
 	switch c := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed); {
 	case len(missing) == 0:
-		r.State, r.Message = OK, "the Service's status shows "+strings.Join(want, ", ")
+		r.State, r.Message = OK, fmt.Sprintf("the Service's %s shows %s", where, strings.Join(want, ", "))
 	default:
-		r.State, r.Reason, r.Message = Waiting, clusterv1.ReasonPending, fmt.Sprintf("the Service's status doesn't show %s yet", strings.Join(missing, ", "))
+		r.State, r.Reason, r.Message = Waiting, clusterv1.ReasonPending, fmt.Sprintf("the Service's %s doesn't show %s yet", where, strings.Join(missing, ", "))
 		if t := o.tenantOf(namespace); t != nil {
 			if c := condition(t.Status.Conditions, v1alpha1.ConditionAgentConnected, t.Generation); c != nil && c.Status != metav1.ConditionTrue {
 				r.State, r.Reason, r.Since = Broken, c.Reason, &c.LastTransitionTime

@@ -16,6 +16,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,6 +154,8 @@ func (s *story) objects(t *testing.T, later ...string) *Objects {
 			add(t, u, &o.Services, &corev1.Service{})
 		case "Node":
 			add(t, u, &o.Nodes, &corev1.Node{})
+		case "Event":
+			add(t, u, &o.Events, &eventsv1.Event{})
 		default:
 			t.Fatalf("unknown kind %s", u.GetKind())
 		}

@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -31,6 +32,8 @@ type Objects struct {
 	Services []*corev1.Service
 	// Nodes of a tenant cluster, likewise.
 	Nodes []*corev1.Node
+	// Events of the Service and the LoadBalancer that were asked about.
+	Events []*eventsv1.Event
 	// HubUID is the UID of the hub's namespace kube-system; empty: it was not read.
 	HubUID string
 	// Hidden are the resources that the reader may not read, such as proxies.

@@ -55,8 +55,24 @@ type Explanation struct {
 	// Served: every rung that was looked at holds.
 	Served bool   `json:"served"`
 	Rungs  []Rung `json:"rungs"`
+	// Events are the last ones of the Service and the LoadBalancer, the oldest first, as far as they may be read.
+	Events []EventLine `json:"events,omitempty"`
 	// Now is the hub's time when it was asked.
 	Now time.Time `json:"now"`
+}
+
+// EventLine is one Kubernetes event of what was asked about.
+type EventLine struct {
+	// Kind and Name, as namespace/name, of what it is about: a Service of the tenant's cluster, or a LoadBalancer of the hub.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// State is ok or warning.
+	State   State  `json:"state"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Count of times that it happened, and when it last did.
+	Count int32       `json:"count"`
+	Last  metav1.Time `json:"last"`
 }
 
 // Overview is the hub at a glance: what `status` prints.

@@ -19,7 +19,7 @@ func TestTheOutputsAreDocumented(t *testing.T) {
 			rows[strings.TrimSpace(cells[2])] = cells[3]
 		}
 	}
-	for _, v := range []any{Explanation{}, Rung{}, Evidence{}, Overview{}, Problem{}, TenantLine{}, Totals{}, PoolLine{}, ProxyLine{}, Report{}, Check{}, Drain{}, DrainTarget{}, DrainLine{}} {
+	for _, v := range []any{Explanation{}, Rung{}, Evidence{}, Overview{}, Problem{}, TenantLine{}, Totals{}, EventLine{}, PoolLine{}, ProxyLine{}, Report{}, Check{}, Drain{}, DrainTarget{}, DrainLine{}} {
 		kind := reflect.TypeOf(v)
 		said, ok := rows[kind.Name()]
 		if !ok {

@@ -27,15 +27,16 @@ func NewTenant(cfg *rest.Config, scheme *runtime.Scheme) (*Tenant, error) {
 	return &Tenant{c, cfg}, nil
 }
 
-// ReadService adds a Service to o, if it is there.
+// ReadService adds a Service to o, if it is there, and its events.
 func (t *Tenant) ReadService(ctx context.Context, key types.NamespacedName, o *Objects) error {
 	s := &corev1.Service{}
 	o.Services = []*corev1.Service{}
 	found, err := t.read(ctx, key, s, "Service "+key.String())
-	if found {
-		o.Services = append(o.Services, s)
+	if !found {
+		return err
 	}
-	return err
+	o.Services = append(o.Services, s)
+	return readEvents(ctx, t.client, kindService, key, o)
 }
 
 // ReadNode adds a Node to o, if it is there.

@@ -72,6 +72,7 @@ func (e *Explanation) WriteText(w io.Writer) error {
 			p.line("  %-*s  → %s", width, "", r.Fix)
 		}
 	}
+	e.writeEvents(p)
 	words := verdictOf(e.Kind)
 	switch first := e.First(); {
 	case first == nil:
