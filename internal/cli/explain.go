@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
 	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/ipam"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -302,6 +304,11 @@ func grantsOf(o *Objects, l *clusterv1.LoadBalancer) map[string]bool {
 	for _, a := range o.Addresses {
 		if a.Spec.Phase == v1alpha1.AddressGranted && slices.ContainsFunc(a.Spec.Holders, func(h v1alpha1.Holder) bool { return h.Namespace == l.Namespace && h.Name == l.Name }) {
 			granted[a.Spec.Address] = true
+			for _, shown := range l.Status.Addresses { // those of proxies' hosts
+				if at, err := netip.ParseAddr(shown.Value); err == nil && shown.Pool == a.Spec.Pool && o.onHost(a, at) {
+					granted[shown.Value] = true
+				}
+			}
 		}
 	}
 	return granted
@@ -326,11 +333,19 @@ func poolEvidence(o *Objects, l *clusterv1.LoadBalancer) []Evidence {
 		out = append(out, Evidence{State: stateIf(s.Free == 0, Broken), Text: fmt.Sprintf("pool %s: %d free, %d granted, %d being released", name, s.Free, s.Granted, s.Releasing)})
 		for _, a := range o.Addresses {
 			if a.Spec.Pool == name && a.Spec.Phase == v1alpha1.AddressReleasing {
-				out = append(out, Evidence{State: Waiting, Text: fmt.Sprintf("%s is being released%s", a.Spec.Address, against(o, a)), Since: a.Spec.ReleasingSince})
+				out = append(out, Evidence{State: Waiting, Text: fmt.Sprintf("%s is being released%s", heldBy(a), against(o, a)), Since: a.Spec.ReleasingSince})
 			}
 		}
 	}
 	return out
+}
+
+// heldBy names what an Address holds.
+func heldBy(a *v1alpha1.Address) string {
+	if w, err := ipam.ParseName(a.Name); err == nil && w.Port != (ipam.Port{}) {
+		return w.String()
+	}
+	return a.Spec.Address
 }
 
 func stateIf(bad bool, s State) State {

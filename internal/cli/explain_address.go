@@ -19,8 +19,8 @@ func ParseAddress(s string) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		return a.Unmap(), nil
 	}
-	if a, err := ipam.ParseAddressName(s); err == nil {
-		return a, nil
+	if w, err := ipam.ParseName(s); err == nil {
+		return w.Address, nil
 	}
 	return netip.Addr{}, fmt.Errorf("%q is neither an IP address nor the name of an Address: give one such as 192.0.2.7", s)
 }
@@ -34,11 +34,7 @@ func ExplainAddress(o *Objects, a netip.Addr) Explanation {
 		e.conclude()
 		return e
 	}
-	i := slices.IndexFunc(o.Addresses, func(x *v1alpha1.Address) bool { return sameAddress(x.Spec.Address, a) })
-	var entry *v1alpha1.Address
-	if i >= 0 {
-		entry = o.Addresses[i]
-	}
+	entry := o.entryAt(a)
 	if l := givenTo(o, a); entry == nil && l != nil {
 		e.Rungs = append(e.Rungs, Rung{Name: "given", State: OK, Message: "to LoadBalancer " + l.Namespace + "/" + l.Name + " by the hub's own Services: no AddressPool has a part in it"}, programmedRung(o, l))
 		e.conclude()
@@ -55,6 +51,64 @@ func ExplainAddress(o *Objects, a netip.Addr) Explanation {
 	}
 	e.conclude()
 	return e
+}
+
+// entryAt is what the ledger has of an address. Of single ports of it, all that are in one phase are made one: the granted
+// ones, if any is.
+func (o *Objects) entryAt(a netip.Addr) *v1alpha1.Address {
+	var found []*v1alpha1.Address
+	for _, x := range o.Addresses {
+		if sameAddress(x.Spec.Address, a) || o.onHost(x, a) {
+			found = append(found, x)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	first := found[0]
+	if i := slices.IndexFunc(found, func(x *v1alpha1.Address) bool { return x.Spec.Phase == v1alpha1.AddressGranted }); i >= 0 {
+		first = found[i]
+	}
+	if len(found) == 1 {
+		return first
+	}
+	all := first.DeepCopy()
+	all.Spec.Holders = nil
+	for _, x := range found {
+		if x.Spec.Phase != first.Spec.Phase {
+			continue
+		}
+		for _, h := range x.Spec.Holders {
+			i := slices.IndexFunc(all.Spec.Holders, func(y v1alpha1.Holder) bool { return y.Namespace == h.Namespace && y.Name == h.Name })
+			if i < 0 {
+				all.Spec.Holders = append(all.Spec.Holders, *h.DeepCopy())
+				continue
+			}
+			all.Spec.Holders[i].Ports = append(all.Spec.Holders[i].Ports, h.Ports...)
+		}
+	}
+	return all
+}
+
+// onHost says that an Address of proxies' hosts is served at a host's own address.
+func (o *Objects) onHost(x *v1alpha1.Address, a netip.Addr) bool {
+	at, err := netip.ParseAddr(x.Spec.Address)
+	return err == nil && at.IsUnspecified() && at.Is4() == a.Is4() && o.hostOf(x.Spec.ProxyPool, a)
+}
+
+// hostsOf are the own addresses of the hosts of a pool of proxies.
+func (o *Objects) hostsOf(pool string) (out []netip.Addr) {
+	for _, v := range views(o, pool) {
+		out = append(out, v.Addresses...)
+	}
+	return out
+}
+
+// hostOf says that the host of a proxy of the pool has the address.
+func (o *Objects) hostOf(pool string, a netip.Addr) bool {
+	return slices.ContainsFunc(o.Proxies, func(p *v1alpha1.Proxy) bool {
+		return p.Spec.Pool == pool && slices.ContainsFunc(p.Spec.Addresses, func(s string) bool { return sameAddress(s, a) })
+	})
 }
 
 func sameAddress(s string, a netip.Addr) bool {
@@ -105,7 +159,8 @@ func poolRung(o *Objects, a netip.Addr) Rung {
 	}
 	var pools []*v1alpha1.AddressPool
 	for _, p := range o.Pools {
-		if slices.ContainsFunc(p.Spec.Ranges, func(s string) bool { x, err := ipam.ParseRange(s); return err == nil && x.Contains(a) }) {
+		if slices.ContainsFunc(p.Spec.Ranges, func(s string) bool { x, err := ipam.ParseRange(s); return err == nil && x.Contains(a) }) ||
+			p.Spec.ProxyHosts != nil && o.hostOf(p.Spec.ProxyHosts.Pool, a) {
 			pools = append(pools, p)
 		}
 	}
@@ -123,7 +178,7 @@ func poolRung(o *Objects, a netip.Addr) Rung {
 		r.Evidence = append(r.Evidence, Evidence{State: Warning, Text: c.Message})
 	}
 	for _, other := range pools {
-		if other != p {
+		if other != p && other.Spec.ProxyHosts == nil {
 			r.State, r.Reason = Warning, v1alpha1.ReasonRangesOverlap
 			r.Evidence = append(r.Evidence, Evidence{State: Warning, Text: fmt.Sprintf("pool %s has it too: mend one of the two", other.Name)})
 		}
@@ -248,7 +303,7 @@ func otherwise(v *proof.Proxy, a netip.Addr, entry *v1alpha1.Address) []Evidence
 func claims(v *proof.Proxy, a netip.Addr) []Evidence {
 	var out []Evidence
 	add := func(namespace string, s v1alpha1.ServedAddress) {
-		if is, err := ipam.ParseAddressName(s.Address); err == nil && is == a {
+		if is, err := ipam.ParseName(s.Address); err == nil && (is.Address == a || is.Hosts == v.Pool && is.Address.Is4() == a.Is4() && slices.Contains(v.Addresses, a)) {
 			out = append(out, Evidence{State: Broken, Text: fmt.Sprintf("%s serves it for %s/%s, against the ledger: fence the proxy if that is wrong", v.Name, namespace, s.LoadBalancer)})
 		}
 	}

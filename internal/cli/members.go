@@ -130,7 +130,7 @@ func snapshotOf(o *Objects, l *clusterv1.LoadBalancer) *lb.Snapshot {
 			objects.TargetGroups = append(objects.TargetGroups, g)
 		}
 	}
-	program := build.Whole(objects, build.Options{ProxyPool: class.Spec.Proxy.Pool})
+	program := build.Whole(objects, build.Options{ProxyPool: class.Spec.Proxy.Pool, Addresses: o.hostsOf(class.Spec.Proxy.Pool)})
 	return program.Tenants[lb.TenantID(l.Namespace)]
 }
 

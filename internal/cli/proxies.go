@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -41,6 +42,11 @@ func view(o *Objects, p *v1alpha1.Proxy) *proof.Proxy {
 		// Reports are read after Proxies, so that they are as new.
 		Settled: true,
 		Held:    p.Status.Held, Through: proof.ParseThrough(p.Status.Through), Reports: map[string]*v1alpha1.ProxyReport{},
+	}
+	for _, text := range p.Spec.Addresses {
+		if a, err := netip.ParseAddr(text); err == nil {
+			v.Addresses = append(v.Addresses, a.Unmap())
+		}
 	}
 	if lease != nil {
 		switch lease.Annotations[v1alpha1.AnnotationBoot] {

@@ -10,7 +10,7 @@ func reasonText(reason string) string {
 	case "AddressNotInPool":
 		return "The wanted address is in no pool that the LoadBalancer may use."
 	case "AddressNotLocal":
-		return "The address is not on the proxy's host; bind it there, or start the proxy with --bind-as."
+		return "The address is not on the proxy's host; bind it there, or start the proxy with --bind-as, or with --address for pools of proxyHosts."
 	case "AddressNotRequestable":
 		return "The pool doesn't let tenants name addresses; leave the wish out."
 	case "AgentConnected":
@@ -100,7 +100,7 @@ func reasonText(reason string) string {
 	case "PortInUse":
 		return "Another LoadBalancer, or a program on the proxy's host, has that address, protocol and port."
 	case "PortNotPermitted":
-		return "The proxy may not bind the port; use one above 1023, or give the proxy CAP_NET_BIND_SERVICE."
+		return "The address pool doesn't give the port, or the proxy may not bind it; use one that the message names, or one above 1023, or give the proxy CAP_NET_BIND_SERVICE."
 	case "ProxiesDisagree":
 		return "Proxies serve one address for different LoadBalancers since the hub changed; fence the one that is wrong."
 	case "QuotaExceeded":

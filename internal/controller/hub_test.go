@@ -107,6 +107,8 @@ func TestScenarios(t *testing.T) {
 		"nametaken":  nameTaken,
 		"technology": technology,
 		"svcquota":   serviceQuota,
+		"byport":     byPort,
+		"onhosts":    onHosts,
 	}
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {

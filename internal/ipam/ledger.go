@@ -25,6 +25,7 @@ type poolState struct {
 	Pool
 	v4, v6             *allocator
 	granted, releasing int64
+	outside            int64
 	numbers            map[numbered]int // entries of single ports, by address and number
 	servedBy           map[string]int   // entries by pool of proxies
 	overlaps           []string
@@ -265,6 +266,9 @@ func (l *Ledger) usageOf(namespace string) *Usage {
 
 func (p *poolState) tally(e Entry, sign int64) {
 	p.servedBy[e.ProxyPool] += int(sign)
+	if !p.has(e) {
+		p.outside += sign
+	}
 	if n := (numbered{e.Address, e.Port.Number}); e.ByPort() {
 		if p.numbers[n] += int(sign); p.numbers[n] == 0 {
 			delete(p.numbers, n)
@@ -276,4 +280,12 @@ func (p *poolState) tally(e Entry, sign int64) {
 	default:
 		p.releasing += sign
 	}
+}
+
+// has says that an entry is one that the pool could grant.
+func (p *poolState) has(e Entry) bool {
+	if e.OfHosts() {
+		return p.Hosts == e.ProxyPool && p.HostPorts.Contains(e.Port.Number)
+	}
+	return p.allocator(e.Address).index(e.Address) >= 0
 }

@@ -105,6 +105,10 @@ type Counts struct {
 	// Free addresses that can be granted; Granted; and Releasing, Moved included. By port: numbers of ports that nobody holds
 	// with any protocol, and grants of ports.
 	Free, Granted, Releasing int64
+	// Outside are those granted or being released that lie in none of the pool's ranges of addresses, or ports of hosts, any more.
+	Outside int64
+	// Hostless: it has the addresses of hosts, and none is known.
+	Hostless bool
 	// Overlaps names the older pools that keep some of this pool's ranges.
 	Overlaps []string
 }
@@ -115,8 +119,13 @@ func (l *Ledger) CountsOf(pool string) Counts {
 	if p == nil {
 		return Counts{}
 	}
+	c := Counts{
+		Granted: p.granted, Releasing: p.releasing, Outside: p.outside, Overlaps: slices.Clone(p.overlaps),
+		Hostless: p.Hosts != "" && len(l.hosts[p.Hosts]) == 0,
+	}
 	if p.ByPort {
-		return Counts{Free: p.freePorts(), Granted: p.granted, Releasing: p.releasing, Overlaps: slices.Clone(p.overlaps)}
+		c.Free = p.freePorts()
+		return c
 	}
 	free := p.v4.free()
 	if n := p.v6.free(); free > free+n {
@@ -124,5 +133,6 @@ func (l *Ledger) CountsOf(pool string) Counts {
 	} else {
 		free += n
 	}
-	return Counts{Free: max(free, 0), Granted: p.granted, Releasing: p.releasing, Overlaps: slices.Clone(p.overlaps)}
+	c.Free = max(free, 0)
+	return c
 }

@@ -14,6 +14,17 @@ import (
 // SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies.
 func (l *Ledger) SetHosts(hosts map[string][]netip.Addr) { l.hosts = hosts }
 
+// OfHosts names the pools that have the addresses of hosts.
+func (l *Ledger) OfHosts() []string {
+	var out []string
+	for name, p := range l.pools {
+		if p.Hosts != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // OnHosts are the LoadBalancers that hold ports of the hosts of a pool of proxies, each once.
 func (l *Ledger) OnHosts(proxyPool string) []Ref {
 	seen := map[Ref]struct{}{}

@@ -40,7 +40,7 @@ func testDocs(t *testing.T, h *hub) {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	seen := map[string]bool{}
-	for _, block := range append(blocks, read(t, "../../examples/hub.yaml")) {
+	for _, block := range append(blocks, read(t, "../../examples/hub.yaml"), read(t, "../../examples/pools/proxy-hosts.yaml")) {
 		first, _, _ := strings.Cut(block, "\nspec")
 		t.Run(first[strings.LastIndexByte(first, '\n')+1:], func(t *testing.T) {
 			for _, u := range parseAll(t, block) {

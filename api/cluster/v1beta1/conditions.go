@@ -54,9 +54,9 @@ const (
 	ReasonAddressNotRequestable = "AddressNotRequestable"
 	// ReasonPortInUse: another LoadBalancer, or a program on the proxy's host, has that address, protocol and port.
 	ReasonPortInUse = "PortInUse"
-	// ReasonPortNotPermitted: the proxy may not bind the port; use one above 1023, or give the proxy CAP_NET_BIND_SERVICE.
+	// ReasonPortNotPermitted: the address pool doesn't give the port, or the proxy may not bind it; use one that the message names, or one above 1023, or give the proxy CAP_NET_BIND_SERVICE.
 	ReasonPortNotPermitted = "PortNotPermitted"
-	// ReasonAddressNotLocal: the address is not on the proxy's host; bind it there, or start the proxy with --bind-as.
+	// ReasonAddressNotLocal: the address is not on the proxy's host; bind it there, or start the proxy with --bind-as, or with --address for pools of proxyHosts.
 	ReasonAddressNotLocal = "AddressNotLocal"
 	// ReasonPartlyServed: some ports are not served; status.ports says which, why, and what to do.
 	ReasonPartlyServed = "PartlyServed"

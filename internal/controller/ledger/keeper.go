@@ -224,6 +224,9 @@ func (k *Keeper) SetPools(pools []ipam.Pool) {
 func (k *Keeper) SetHosts(hosts map[string][]netip.Addr) {
 	k.mu.Lock()
 	k.ledger.SetHosts(hosts)
+	for _, pool := range k.ledger.OfHosts() {
+		k.changed[pool] = struct{}{}
+	}
 	k.dirty = true
 	k.unlock()
 }

@@ -153,11 +153,17 @@ func ready(p *v1alpha1.AddressPool, counts ipam.Counts) metav1.Condition {
 		c.Reason, c.Message = clusterv1.ReasonDeleting, "The pool is being deleted: it grants nothing new."
 	case why != "":
 		c.Reason, c.Message = clusterv1.ReasonNotSupported, strings.ToUpper(why[:1])+why[1:]
+	case counts.Hostless:
+		c.Reason = clusterv1.ReasonNoProxies
+		c.Message = fmt.Sprintf("No proxy of pool %s says at which addresses its host is reached: start one with --address. Ports are granted meanwhile.", p.Spec.ProxyHosts.Pool)
 	case len(counts.Overlaps) > 0:
 		c.Reason = v1alpha1.ReasonRangesOverlap
 		c.Message = fmt.Sprintf("Some of the ranges lie in the older pools %s as well, which keep them: mend one of the pools.", strings.Join(counts.Overlaps, ", "))
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonReady
+	}
+	if counts.Outside > 0 && p.DeletionTimestamp == nil {
+		c.Message = strings.TrimSpace(fmt.Sprintf("%s In use beyond what the pool has now: %d grants. They are kept until their LoadBalancers go, and granted to nobody else.", c.Message, counts.Outside))
 	}
 	return c
 }

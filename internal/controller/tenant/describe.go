@@ -78,6 +78,12 @@ func describe(f facts) v1alpha1.TenantStatus {
 	if !f.owned {
 		return s
 	}
+	switch over := targetsOver(f.tenant, f.usage); {
+	case over != "":
+		set(clusterv1.ConditionDegraded, metav1.ConditionTrue, clusterv1.ReasonQuotaExceeded, over)
+	case meta.FindStatusCondition(s.Conditions, clusterv1.ConditionDegraded) != nil:
+		set(clusterv1.ConditionDegraded, metav1.ConditionFalse, clusterv1.ReasonAsExpected, "")
+	}
 	s.ClusterUID = uidOf(f.tenant.Cluster())
 	if f.lease == nil {
 		set(v1alpha1.ConditionAgentConnected, metav1.ConditionFalse, v1alpha1.ReasonAgentNeverSeen, "No agent has come yet: start one with the Tenant's kubeconfig.")
@@ -135,6 +141,16 @@ func uidOf(word string) string {
 		return ""
 	}
 	return word
+}
+
+// targetsOver says that the Tenant has more targets than it may; empty: it hasn't. All are sent to: which of them a Tenant's
+// clients could do without, only it knows.
+func targetsOver(t *v1alpha1.Tenant, u v1alpha1.TenantUsage) string {
+	q := t.Spec.Quota
+	if q == nil || q.Targets == nil || u.Targets <= *q.Targets {
+		return ""
+	}
+	return fmt.Sprintf("The Tenant has %d targets and may have %d. They are served on: take nodes or targets out, or set a larger spec.quota.targets.", u.Targets, *q.Targets)
 }
 
 func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {
