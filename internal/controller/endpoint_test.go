@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/app"
+	rules "fairlead.dev/fairlead/internal/endpoint"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -176,7 +178,58 @@ func TestClusterEndpoints(t *testing.T) {
 	h.surfaced(b, "True/Surfaced")
 	h.surfaced(a, "False/NotPrimary")
 
-	h.endpointRights(map[string]int{"scenario-1": 1, "legacy": 2, "paused": 1})
+	patches := map[string]int{"scenario-1": 1, "legacy": 2, "paused": 1}
+	for name := range h.infraClustersAreTold() {
+		patches[name] = 1
+	}
+	h.endpointRights(patches)
+}
+
+// infraClustersAreTold has an InfraCluster of each kind that must be told, whose own endpoint is switched off, and returns the
+// names of their Clusters.
+func (h *hub) infraClustersAreTold() map[string]bool {
+	h.t.Helper()
+	names := map[string]bool{}
+	for _, push := range rules.Pushes() {
+		if push.Policy != rules.Tell {
+			continue
+		}
+		name := strings.ToLower(push.Kind)
+		names[name] = true
+		h.create(object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name+"s."+push.Group, map[string]any{
+			"spec": map[string]any{
+				"group": push.Group, "scope": "Namespaced", "names": map[string]any{"kind": push.Kind, "plural": name + "s"},
+				"versions": []any{map[string]any{
+					"name": "v1beta1", "served": true, "storage": true,
+					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				}},
+			},
+		}))
+		spec := map[string]any{}
+		for _, s := range push.Needs {
+			value := any(s.Must)
+			if b, err := strconv.ParseBool(s.Must); err == nil {
+				value = b
+			}
+			if err := unstructured.SetNestedField(spec, value, strings.Split(strings.TrimPrefix(s.Field, "spec."), ".")...); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		infra := object(push.Group+"/v1beta1", push.Kind, h.name, name, map[string]any{"spec": spec})
+		h.eventually(push.Kind+" to be created", func(ctx ctx) error { return h.api.Create(ctx, infra) })
+		cluster := h.newCluster(name, nil)
+		if err := unstructured.SetNestedMap(cluster.Object, map[string]any{"apiGroup": push.Group, "kind": push.Kind, "name": name}, "spec", "infrastructureRef"); err != nil {
+			h.t.Fatal(err)
+		}
+		e := h.newEndpoint(name, name, name+".example.com", 6443)
+		h.create(cluster, e)
+		h.shows(cluster, name+".example.com:6443")
+		h.shows(infra, name+".example.com:6443")
+		wait(h, e, "its InfraCluster told", func(e *clusterv1.ClusterEndpoint) error {
+			return condition(e.Status.Conditions, clusterv1.ConditionInfraClusterTold+"=True")
+		})
+	}
+	return names
 }
 
 // endpointRights: the manager was denied nothing, used each right to write that its role for Cluster API gives, and patched

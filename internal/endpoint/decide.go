@@ -17,6 +17,8 @@ const (
 	ReasonEndpointIncomplete = "EndpointIncomplete"
 	// ReasonInfraCompetes: the InfraCluster makes an endpoint of its own; switch that off in the field that the message names.
 	ReasonInfraCompetes = "InfraCompetes"
+	// ReasonInfraDiffers: the InfraCluster has another endpoint than the Cluster; make them the same.
+	ReasonInfraDiffers = "InfraDiffers"
 	// ReasonLBMatchesConfig: the load balancer outside exists with another endpoint than the LoadBalancer's; make them the same.
 	ReasonLBMatchesConfig = "LBMatchesConfig"
 	// ReasonLegacyEndpoint: the endpoint comes from the InfraCluster, a way that is to end; make a ClusterEndpoint of it.
@@ -209,7 +211,7 @@ func (f *Facts) pushToProvider(p *Plan) {
 	}
 	switch v := l.Provider; {
 	case !said.Whole() || v.Spec.Same(said):
-		p.ProviderMayStart = p.LoadBalancer.Empty()
+		p.ProviderMayStart = true
 	case v.Exists && v.Spec.Whole():
 		p.ProviderMayStart = true
 		p.problem(ReasonLBMatchesConfig, "the load balancer outside exists with %s, and LoadBalancer %s has %s: make them the same", v.Spec, l.Name, said)
@@ -233,7 +235,7 @@ func (f *Facts) pushToInfraCluster(p *Plan, value HostPort, explicit bool) {
 	case len(missing) > 0:
 		p.problem(ReasonInfraCompetes, "%s %s makes an endpoint of its own: set %s", i.Kind, i.Name, strings.Join(missing, ", "))
 	case i.Endpoint.Whole():
-		p.problem(ReasonEndpointConflict, "the Cluster has %s, and %s %s has %s: make them the same", value, i.Kind, i.Name, i.Endpoint)
+		p.problem(ReasonInfraDiffers, "the Cluster has %s, and %s %s has %s: make them the same", value, i.Kind, i.Name, i.Endpoint)
 	case p.Cluster.Empty(): // the Cluster first: Cluster API takes over what an InfraCluster says
 		p.InfraCluster = value
 	}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestPrecedence(t *testing.T) {
 		"paused":                                        {Facts{Still: "the Cluster is paused", LoadBalancer: lb(up)}, HostPort{}, HostPort{}, HostPort{}, ""},
 		"paused, and what was generated stays":          {Facts{Still: "the Cluster is paused", Cluster: test, Endpoints: []ClusterEndpoint{mirror(vip, FromLoadBalancer)}}, test, vip, HostPort{}, ""},
 		"an InfraCluster that must be told":             {Facts{LoadBalancer: lb(up), InfraCluster: metal(HostPort{})}, vip, vip, vip, ""},
-		"an InfraCluster that says another":             {Facts{LoadBalancer: lb(up), InfraCluster: metal(infra)}, vip, vip, infra, ReasonEndpointConflict},
+		"an InfraCluster that says another":             {Facts{LoadBalancer: lb(up), InfraCluster: metal(infra)}, vip, vip, infra, ReasonInfraDiffers},
 		"an InfraCluster whose switch is off":           {Facts{LoadBalancer: lb(up), InfraCluster: aws("disabled")}, vip, vip, vip, ""},
 		"an InfraCluster whose switch is on":            {Facts{LoadBalancer: lb(up), InfraCluster: aws("nlb")}, vip, vip, HostPort{}, ReasonInfraCompetes},
 		"an InfraCluster whose switch isn't set":        {Facts{LoadBalancer: lb(up), InfraCluster: &InfraCluster{Group: infrastructure, Kind: "AWSCluster"}}, vip, vip, HostPort{}, ReasonInfraCompetes},
@@ -76,6 +77,25 @@ func TestPrecedence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What an endpoint came from stays, though others have it too by then.
+func TestTheSourceStays(t *testing.T) {
+	f, _ := rest(t, Facts{LoadBalancer: lb(up), InfraCluster: &InfraCluster{Group: infrastructure, Kind: "Metal3Cluster", Name: "my-cluster"}})
+	f.LoadBalancer = nil
+	_, p := rest(t, f)
+	is(t, "the source", p.Generated.Source, FromLoadBalancer)
+	is(t, "the InfraCluster", f.InfraCluster.Endpoint, vip)
+	is(t, "problems", reasons(p), []string(nil))
+}
+
+// The InfraCluster is told when the Cluster has it: Cluster API takes over what an InfraCluster says.
+func TestTheClusterComesFirst(t *testing.T) {
+	f := Facts{LoadBalancer: lb(up), InfraCluster: &InfraCluster{Group: infrastructure, Kind: "Metal3Cluster", Name: "my-cluster"}}
+	p := Decide(f)
+	is(t, "the Cluster", p.Cluster, vip)
+	is(t, "the InfraCluster", p.InfraCluster, HostPort{})
+	is(t, "the InfraCluster", Decide(act(f, p)).InfraCluster, vip)
 }
 
 // A conflict names both endpoints, and says how to go on.
@@ -128,6 +148,9 @@ func TestEndpointsComeToRest(t *testing.T) {
 			if before.Whole() && f.InUse && p.Cluster.Whole() && !p.Cluster.Same(f.Accepted) {
 				t.Fatalf("%s is in use, and overwritten by %s", before, p.Cluster)
 			}
+			if p.InfraCluster.Whole() && p.Cluster.Whole() {
+				t.Fatal("the InfraCluster is told before the Cluster has it")
+			}
 			if p.InfraCluster.Whole() && (f.InfraCluster.Endpoint.Whole() || PushFor(f.InfraCluster.Group, f.InfraCluster.Kind).Policy != Tell) {
 				t.Fatalf("the InfraCluster is told %s: %+v", p.InfraCluster, f.InfraCluster)
 			}
@@ -170,6 +193,24 @@ func TestPushesAreEachKindOnce(t *testing.T) {
 		for _, s := range p.Needs {
 			if !strings.HasPrefix(s.Field, "spec.") || s.Must == s.Default {
 				t.Errorf("%s: %+v", p.Kind, s)
+			}
+		}
+	}
+}
+
+// The table of InfraClusters in the documents has each kind, and each field that is read.
+func TestDocsNameWhatIsKnownOfInfraClusters(t *testing.T) {
+	page, err := os.ReadFile("../../docs/control-planes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Pushes() {
+		if !strings.Contains(string(page), "`"+p.Kind+"`") {
+			t.Errorf("docs/control-planes.md doesn't name %s", p.Kind)
+		}
+		for _, s := range p.Needs {
+			if !strings.Contains(string(page), "`"+s.Field+": "+s.Must+"`") {
+				t.Errorf("docs/control-planes.md doesn't say %s: %s of %s", s.Field, s.Must, p.Kind)
 			}
 		}
 	}

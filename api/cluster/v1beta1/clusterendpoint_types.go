@@ -44,10 +44,12 @@ type ClusterEndpointStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Condition of a ClusterEndpoint, and its reasons. Each comment says what the user does.
+// Conditions of a ClusterEndpoint, and their reasons. Each comment says what the user does.
 const (
 	// ConditionSurfaced: its Cluster has this host and port in spec.controlPlaneEndpoint.
 	ConditionSurfaced = "Surfaced"
+	// ConditionInfraClusterTold: the Cluster's InfraCluster has it too, where that needs to be told; of the primary alone.
+	ConditionInfraClusterTold = "InfraClusterTold"
 
 	// ReasonSurfaced asks nothing of anybody.
 	ReasonSurfaced = "Surfaced"
@@ -60,6 +62,15 @@ const (
 	ReasonEndpointConflict = "EndpointConflict"
 	// ReasonEndpointIncomplete: the Cluster's spec.controlPlaneEndpoint has a host or a port of another; set both, or neither.
 	ReasonEndpointIncomplete = "EndpointIncomplete"
+	// ReasonLegacyEndpoint: it mirrors what the InfraCluster says in its own spec.controlPlaneEndpoint, a way that is to end;
+	// have its provider make a ClusterEndpoint, or make one.
+	ReasonLegacyEndpoint = "LegacyEndpoint"
+	// ReasonInfraCompetes: the InfraCluster makes an endpoint of its own; switch that off in the field that the message names.
+	ReasonInfraCompetes = "InfraCompetes"
+	// ReasonInfraDiffers: the InfraCluster has another endpoint; make them the same.
+	ReasonInfraDiffers = "InfraDiffers"
+	// ReasonInfraNotFound: the InfraCluster is to be told, and isn't there yet or can't be read; create it, or wait.
+	ReasonInfraNotFound = "InfraNotFound"
 	// ReasonClusterNotFound: there is no such Cluster in the namespace; create it, or delete the ClusterEndpoint.
 	ReasonClusterNotFound = "ClusterNotFound"
 )

@@ -68,8 +68,12 @@ func still(c *unstructured.Unstructured) string {
 	return ""
 }
 
-// endpointOf is a Cluster's spec.controlPlaneEndpoint. What isn't as the API has it counts as absent.
+// endpointOf is the spec.controlPlaneEndpoint of a Cluster, an InfraCluster or a control plane object, or of none. What isn't
+// as the API has it counts as absent.
 func endpointOf(c *unstructured.Unstructured) rules.HostPort {
+	if c == nil {
+		return rules.HostPort{}
+	}
 	host, _, errHost := unstructured.NestedString(c.Object, "spec", "controlPlaneEndpoint", "host")
 	port, _, errPort := unstructured.NestedInt64(c.Object, "spec", "controlPlaneEndpoint", "port")
 	if errHost != nil || errPort != nil {
@@ -78,16 +82,16 @@ func endpointOf(c *unstructured.Unstructured) rules.HostPort {
 	return rules.HostPort{Host: host, Port: int32(port)}
 }
 
-// surface writes host and port in one patch, if the Cluster is still the one that was read.
+// surface writes host and port in one patch, if the Cluster or InfraCluster is still the one that was read.
 func (r *Reconciler) surface(ctx context.Context, c *unstructured.Unstructured, h rules.HostPort) error {
 	old := c.DeepCopy()
 	if err := unstructured.SetNestedMap(c.Object, map[string]any{"host": h.Host, "port": int64(h.Port)}, "spec", "controlPlaneEndpoint"); err != nil {
-		return fmt.Errorf("setting spec.controlPlaneEndpoint of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
+		return fmt.Errorf("setting spec.controlPlaneEndpoint of %s %s/%s: %w", c.GetKind(), c.GetNamespace(), c.GetName(), err)
 	}
 	if err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
-		return fmt.Errorf("writing the endpoint %s to Cluster %s/%s: %w", h, c.GetNamespace(), c.GetName(), err)
+		return fmt.Errorf("writing the endpoint %s to %s %s/%s: %w", h, c.GetKind(), c.GetNamespace(), c.GetName(), err)
 	}
-	r.Logger.Info("endpoint surfaced", "cluster", c.GetNamespace()+"/"+c.GetName(), "endpoint", h.String())
+	r.Logger.Info("endpoint surfaced", "kind", c.GetKind(), "name", c.GetNamespace()+"/"+c.GetName(), "endpoint", h.String())
 	return nil
 }
 

@@ -46,11 +46,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if c == nil {
 		text := fmt.Sprintf("There is no Cluster %s in this namespace: create it, or delete the ClusterEndpoint.", req.Name)
-		return reconcile.Result{}, r.say(ctx, all, func(*clusterv1.ClusterEndpoint) verdict {
-			return verdict{metav1.ConditionFalse, clusterv1.ReasonClusterNotFound, text}
+		return reconcile.Result{}, r.say(ctx, all, func(*clusterv1.ClusterEndpoint) []metav1.Condition {
+			return []metav1.Condition{{Type: clusterv1.ConditionSurfaced, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonClusterNotFound, Message: text}}
 		})
 	}
-	facts := rules.Facts{Still: still(c), Cluster: endpointOf(c), InUse: true}
+	infra, err := r.referred(ctx, c, "infrastructureRef")
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	control, err := r.referred(ctx, c, "controlPlaneRef")
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	facts := rules.Facts{
+		Still: still(c), Cluster: endpointOf(c), InUse: true,
+		ControlPlane: endpointOf(control.object), InfraCluster: infra.infraCluster(),
+	}
 	for i := range all {
 		facts.Endpoints = append(facts.Endpoints, read(&all[i]))
 	}
@@ -65,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		plan = rules.Decide(facts)
 	}
-	if all, err = r.mirror(ctx, c, all, plan); err != nil {
+	if all, err = r.mirror(ctx, c, owner(plan, c, infra, control), all, plan); err != nil {
 		return reconcile.Result{}, err
 	}
 	if plan.Cluster.Whole() {
@@ -73,8 +84,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
+	if plan.InfraCluster.Whole() && !infra.isPaused() {
+		if err := r.surface(ctx, infra.object, plan.InfraCluster); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	told, again := judgeTold(infra, endpointOf(c), plan)
 	now := endpointOf(c)
-	return reconcile.Result{}, r.say(ctx, all, func(e *clusterv1.ClusterEndpoint) verdict { return judge(e, now, plan) })
+	return reconcile.Result{RequeueAfter: again}, r.say(ctx, all, func(e *clusterv1.ClusterEndpoint) []metav1.Condition {
+		out := []metav1.Condition{judge(e, now, plan)}
+		if told != nil && e.Name == plan.Primary {
+			out = append(out, *told)
+		}
+		return out
+	})
+}
+
+// owner is what owns a ClusterEndpoint that is generated: what its endpoint came from.
+func owner(p rules.Plan, c *unstructured.Unstructured, infra, control referred) *unstructured.Unstructured {
+	switch {
+	case p.Generated == nil:
+	case p.Generated.Source == rules.FromInfraCluster && infra.object != nil:
+		return infra.object
+	case p.Generated.Source == rules.FromControlPlane && control.object != nil:
+		return control.object
+	}
+	return c
 }
 
 // endpoints are a Cluster's, sorted by name; those that are being deleted count no more.
@@ -103,7 +138,7 @@ func has(p rules.Plan, reason string) bool {
 }
 
 // mirror keeps the generated ClusterEndpoint as it is to be, and returns all that there are then.
-func (r *Reconciler) mirror(ctx context.Context, c *unstructured.Unstructured, all []clusterv1.ClusterEndpoint, plan rules.Plan) ([]clusterv1.ClusterEndpoint, error) {
+func (r *Reconciler) mirror(ctx context.Context, c, owner *unstructured.Unstructured, all []clusterv1.ClusterEndpoint, plan rules.Plan) ([]clusterv1.ClusterEndpoint, error) {
 	var out []clusterv1.ClusterEndpoint
 	found := false
 	for i := range all {
@@ -131,7 +166,7 @@ func (r *Reconciler) mirror(ctx context.Context, c *unstructured.Unstructured, a
 	if plan.Generated == nil || found {
 		return out, nil
 	}
-	e, err := r.generated(ctx, c, *plan.Generated)
+	e, err := r.generated(ctx, c, owner, *plan.Generated)
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +177,13 @@ func (r *Reconciler) mirror(ctx context.Context, c *unstructured.Unstructured, a
 }
 
 // generated is a new one, of the Cluster's name unless another Cluster's ClusterEndpoint has that.
-func (r *Reconciler) generated(ctx context.Context, c *unstructured.Unstructured, g rules.Generated) (*clusterv1.ClusterEndpoint, error) {
+func (r *Reconciler) generated(ctx context.Context, c, owner *unstructured.Unstructured, g rules.Generated) (*clusterv1.ClusterEndpoint, error) {
 	e := &clusterv1.ClusterEndpoint{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.GetNamespace(), Name: c.GetName(),
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: c.GetName()},
 			Annotations:     map[string]string{clusterv1.GeneratedFromAnnotation: string(g.Source)},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: c.GetAPIVersion(), Kind: c.GetKind(), Name: c.GetName(), UID: c.GetUID()}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()}},
 		},
 		Spec: clusterv1.ClusterEndpointSpec{Cluster: c.GetName(), Host: g.Host, Port: g.Port, Type: clusterv1.ClusterEndpointAPIServer},
 	}
@@ -162,28 +197,29 @@ func (r *Reconciler) generated(ctx context.Context, c *unstructured.Unstructured
 	return e, nil
 }
 
-// verdict is a condition's word.
-type verdict struct {
-	status          metav1.ConditionStatus
-	reason, message string
-}
-
 // judge says what came of a ClusterEndpoint of a Cluster that has the endpoint now.
-func judge(e *clusterv1.ClusterEndpoint, now rules.HostPort, p rules.Plan) verdict {
+func judge(e *clusterv1.ClusterEndpoint, now rules.HostPort, p rules.Plan) metav1.Condition {
 	of := read(e)
-	waits := p.Waits
-	if waits == "" {
-		waits = "the Cluster's endpoint is to come"
-	}
+	out := metav1.Condition{Type: clusterv1.ConditionSurfaced, Status: metav1.ConditionFalse}
+	legacy := slices.IndexFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == rules.ReasonLegacyEndpoint })
+	mine := slices.DeleteFunc(slices.Clone(p.Problems), func(x rules.Problem) bool {
+		return x.Reason != rules.ReasonEndpointConflict && x.Reason != rules.ReasonNoPrimary && x.Reason != rules.ReasonEndpointIncomplete
+	})
 	switch {
+	case of.Same(now) && of.Generated && legacy >= 0:
+		out.Status, out.Reason, out.Message = metav1.ConditionTrue, clusterv1.ReasonLegacyEndpoint, sentence(p.Problems[legacy].Message)
 	case of.Same(now):
-		return verdict{metav1.ConditionTrue, clusterv1.ReasonSurfaced, ""}
+		out.Status, out.Reason = metav1.ConditionTrue, clusterv1.ReasonSurfaced
 	case !of.Generated && p.Primary != "" && p.Primary != e.Name:
-		return verdict{metav1.ConditionFalse, clusterv1.ReasonNotPrimary, fmt.Sprintf("ClusterEndpoint %s is primary.", p.Primary)}
-	case len(p.Problems) > 0:
-		return verdict{metav1.ConditionFalse, p.Problems[0].Reason, sentence(p.Problems[0].Message)}
+		out.Reason, out.Message = clusterv1.ReasonNotPrimary, fmt.Sprintf("ClusterEndpoint %s is primary.", p.Primary)
+	case len(mine) > 0:
+		out.Reason, out.Message = mine[0].Reason, sentence(mine[0].Message)
+	case p.Waits != "":
+		out.Reason, out.Message = clusterv1.ReasonPending, sentence(p.Waits)
+	default:
+		out.Reason, out.Message = clusterv1.ReasonPending, "The Cluster's endpoint is to come."
 	}
-	return verdict{metav1.ConditionFalse, clusterv1.ReasonPending, sentence(waits)}
+	return out
 }
 
 // sentence makes one of a message that begins with a small letter and ends without a stop.
@@ -194,14 +230,20 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// say writes the condition Surfaced of each.
-func (r *Reconciler) say(ctx context.Context, all []clusterv1.ClusterEndpoint, of func(*clusterv1.ClusterEndpoint) verdict) error {
+// say writes the conditions of each. What is said no more is taken away.
+func (r *Reconciler) say(ctx context.Context, all []clusterv1.ClusterEndpoint, of func(*clusterv1.ClusterEndpoint) []metav1.Condition) error {
 	for i := range all {
 		e := &all[i]
-		v, next := of(e), e.DeepCopy()
-		meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
-			Type: clusterv1.ConditionSurfaced, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: e.Generation,
-		})
+		said, next := of(e), e.DeepCopy()
+		for _, kind := range []string{clusterv1.ConditionSurfaced, clusterv1.ConditionInfraClusterTold} {
+			at := slices.IndexFunc(said, func(c metav1.Condition) bool { return c.Type == kind })
+			if at < 0 {
+				meta.RemoveStatusCondition(&next.Status.Conditions, kind)
+				continue
+			}
+			said[at].ObservedGeneration = e.Generation
+			meta.SetStatusCondition(&next.Status.Conditions, said[at])
+		}
 		if _, err := kit.PatchStatusAsRead(ctx, r.Client, e, next); err != nil {
 			return fmt.Errorf("ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
 		}

@@ -27,7 +27,9 @@ var key = types.NamespacedName{Namespace: "ns", Name: "my-cluster"}
 // stage is a hub that serves Clusters and Machines, with a reconciler.
 func stage(t *testing.T, f interceptor.Funcs, objects ...client.Object) (*Reconciler, client.Client) {
 	t.Helper()
-	scheme, kinds := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
+	scheme, kinds := runtime.NewScheme(), meta.NewDefaultRESTMapper([]schema.GroupVersion{
+		{Group: infrastructure, Version: "v1beta1"}, {Group: controlPlane, Version: "v1beta2"},
+	})
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
@@ -38,6 +40,10 @@ func stage(t *testing.T, f interceptor.Funcs, objects ...client.Object) (*Reconc
 		scheme.AddKnownTypeWithName(group.WithKind(kind), &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(group.WithKind(kind+"List"), &unstructured.UnstructuredList{})
 		kinds.Add(group.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, gvk := range others() {
+		scheme.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
+		kinds.Add(gvk, meta.RESTScopeNamespace)
 	}
 	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1.ClusterEndpoint{}).WithObjects(objects...).WithInterceptorFuncs(f).Build()
 	return New(Options{Logger: slog.New(slog.DiscardHandler), Client: hub, Reader: hub, Kinds: kinds}), hub

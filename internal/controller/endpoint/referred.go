@@ -1,0 +1,113 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	rules "fairlead.dev/fairlead/internal/endpoint"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// lookAgain is when an InfraCluster that is to be told, and can't be yet, is looked at again.
+const lookAgain = 15 * time.Second
+
+// referred is an object that a Cluster refers to.
+type referred struct {
+	kind schema.GroupKind
+	name string
+	// object; nil: it isn't there, or can't be read.
+	object *unstructured.Unstructured
+}
+
+// referred reads what a Cluster refers to by a field of its spec, in the version that the hub prefers.
+func (r *Reconciler) referred(ctx context.Context, c *unstructured.Unstructured, field string) (referred, error) {
+	ref, found, err := unstructured.NestedMap(c.Object, "spec", field)
+	if err != nil || !found {
+		return referred{}, nil // what isn't as the API has it refers to nothing
+	}
+	word := func(name string) string {
+		s, _, err := unstructured.NestedString(ref, name)
+		if err != nil {
+			return ""
+		}
+		return s
+	}
+	out := referred{kind: schema.GroupKind{Group: word("apiGroup"), Kind: word("kind")}, name: word("name")}
+	if v := word("apiVersion"); v != "" { // as Cluster API's v1beta1 has it
+		out.kind.Group = schema.FromAPIVersionAndKind(v, out.kind.Kind).Group
+	}
+	mapping, err := r.Kinds.RESTMapping(out.kind)
+	switch {
+	case meta.IsNoMatchError(err):
+		return out, nil
+	case err != nil:
+		return out, fmt.Errorf("looking for kind %s: %w", out.kind, err)
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(mapping.GroupVersionKind)
+	switch err := r.Reader.Get(ctx, types.NamespacedName{Namespace: c.GetNamespace(), Name: out.name}, o); {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+	case err != nil:
+		return out, fmt.Errorf("reading %s %s/%s: %w", out.kind, c.GetNamespace(), out.name, err)
+	default:
+		out.object = o
+	}
+	return out, nil
+}
+
+// infraCluster is what the rules ask of it; nil: there is none.
+func (x referred) infraCluster() *rules.InfraCluster {
+	if x.object == nil {
+		return nil
+	}
+	spec, _, err := unstructured.NestedMap(x.object.Object, "spec")
+	if err != nil {
+		spec = nil
+	}
+	return &rules.InfraCluster{Group: x.kind.Group, Kind: x.kind.Kind, Name: x.name, Endpoint: endpointOf(x.object), Spec: spec}
+}
+
+// isPaused says that nobody is to write it now.
+func (x referred) isPaused() bool {
+	if x.object == nil {
+		return true
+	}
+	_, annotated := x.object.GetAnnotations()[paused]
+	return annotated || x.object.GetDeletionTimestamp() != nil
+}
+
+// judgeTold says whether the InfraCluster of a Cluster that has the endpoint now is told it, and when to look again; nil:
+// it need not be.
+func judgeTold(infra referred, now rules.HostPort, p rules.Plan) (*metav1.Condition, time.Duration) {
+	push := rules.PushFor(infra.kind.Group, infra.kind.Kind)
+	if !now.Whole() || push.Policy != rules.Tell && push.Policy != rules.Competes {
+		return nil, 0
+	}
+	out := &metav1.Condition{Type: clusterv1.ConditionInfraClusterTold, Status: metav1.ConditionFalse}
+	at := slices.IndexFunc(p.Problems, func(x rules.Problem) bool {
+		return x.Reason == rules.ReasonInfraCompetes || x.Reason == rules.ReasonInfraDiffers
+	})
+	switch {
+	case infra.object == nil:
+		out.Reason, out.Message = clusterv1.ReasonInfraNotFound, fmt.Sprintf("%s %s is to be told, and isn't there, or the manager may not read it.", infra.kind.Kind, infra.name)
+	case at >= 0:
+		out.Reason, out.Message = p.Problems[at].Reason, sentence(p.Problems[at].Message)
+		if push.Policy == rules.Competes {
+			return out, 0 // that won't change
+		}
+	case endpointOf(infra.object).Same(now):
+		out.Status, out.Reason = metav1.ConditionTrue, clusterv1.ReasonAsExpected
+		return out, 0
+	default:
+		out.Reason, out.Message = clusterv1.ReasonPending, fmt.Sprintf("%s %s is paused, or is told in a moment.", infra.kind.Kind, infra.name)
+	}
+	return out, lookAgain
+}
