@@ -1,11 +1,14 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 )
@@ -24,6 +27,8 @@ type KubeProxy struct {
 	Host Host
 	// ClusterCIDRs are where the cluster's Pods are, one a family at most; none: the cluster has no Pods.
 	ClusterCIDRs []netip.Prefix
+	// MinSyncPeriod is the time from one writing of its rules to the next. Default: kube-proxy's own, a second.
+	MinSyncPeriod time.Duration
 }
 
 // StartKubeProxy starts it, and waits until it has written its rules. It ends with its Node, and with this process; its rules stay
@@ -33,23 +38,11 @@ func (c *ControlPlane) StartKubeProxy(ctx context.Context, k KubeProxy) (*Proces
 	if err != nil {
 		return nil, err
 	}
-	flags := []string{
-		"kube-proxy",
-		"--kubeconfig=" + kubeconfig,
-		"--hostname-override=" + k.Node,
-		"--proxy-mode=nftables",
-		"--nodeport-addresses=primary",
-		// The tables of connections are the host's: their sizes and times stay as they are.
-		"--conntrack-max-per-core=0", "--conntrack-min=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
+	config, err := c.writeKubeProxyConfig(k, kubeconfig)
+	if err != nil {
+		return nil, err
 	}
-	cidrs := []string{}
-	for _, p := range k.ClusterCIDRs {
-		cidrs = append(cidrs, p.String())
-	}
-	if len(cidrs) > 0 {
-		flags = append(flags, "--cluster-cidr="+strings.Join(cidrs, ","))
-	}
-	p, err := c.startPartOn(k.Host, "kube-proxy-"+k.Node, flags)
+	p, err := c.startPartOn(k.Host, "kube-proxy-"+k.Node, []string{"kube-proxy", "--config=" + config})
 	if err != nil {
 		return nil, err
 	}
@@ -69,4 +62,33 @@ func (c *ControlPlane) StartKubeProxy(ctx context.Context, k KubeProxy) (*Proces
 		return nil, errors.Join(fmt.Errorf("starting kube-proxy of node %s: %w; end of its log:\n%s", k.Node, err, p.LogTail()), p.Kill())
 	}
 	return p, nil
+}
+
+// writeKubeProxyConfig writes its configuration, and returns the file: no flag sets the period of this mode.
+func (c *ControlPlane) writeKubeProxyConfig(k KubeProxy, kubeconfig string) (string, error) {
+	cidrs := []string{}
+	for _, p := range k.ClusterCIDRs {
+		cidrs = append(cidrs, p.String())
+	}
+	config := map[string]any{
+		"apiVersion":         "kubeproxy.config.k8s.io/v1alpha1",
+		"kind":               "KubeProxyConfiguration",
+		"mode":               "nftables",
+		"hostnameOverride":   k.Node,
+		"clientConnection":   map[string]any{"kubeconfig": kubeconfig},
+		"nodePortAddresses":  []string{"primary"},
+		"nftables":           map[string]any{"minSyncPeriod": cmp.Or(k.MinSyncPeriod, time.Second).String()},
+		"healthzBindAddress": fmt.Sprintf("0.0.0.0:%d", kubeProxyPort),
+		// The tables of connections are the host's: their sizes and times stay as they are.
+		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+	}
+	if len(cidrs) > 0 {
+		config["clusterCIDR"] = strings.Join(cidrs, ",")
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("writing the configuration of kube-proxy of node %s: %w", k.Node, err)
+	}
+	path := c.path("kube-proxy-" + k.Node + ".json")
+	return path, os.WriteFile(path, text, 0o600)
 }

@@ -51,11 +51,13 @@ func TestClassServiceBetweenRealKubeProxies(t *testing.T) {
 
 	s.hub, s.tenant = startCluster(t, "hub"), startCluster(t, "tenant")
 	s.hub.node("hub-1", address(gatewayHost))
-	startKubeProxy(t, n, s.hub.ControlPlane, "hub-1", gateway, nil)
+	n.reaches(gateway, s.hub.ControlPlane)
+	startKubeProxy(t, s.hub.ControlPlane, testkit.KubeProxy{Node: "hub-1", Host: gateway})
 	for i, m := range machines {
 		name := fmt.Sprintf("node-%d", i+1)
 		s.tenant.node(name, address(node(i+1)))
-		s.leaves = startKubeProxy(t, n, s.tenant.ControlPlane, name, m.host, podCIDRs[:1])
+		n.reaches(m.host, s.tenant.ControlPlane)
+		s.leaves = startKubeProxy(t, s.tenant.ControlPlane, testkit.KubeProxy{Node: name, Host: m.host, ClusterCIDRs: podCIDRs[:1]})
 		who := testkit.Answer{Cluster: "tenant", Namespace: "default", Pod: fmt.Sprintf("web-%d", i+1), Node: name}
 		servePod(t, m.pods, who, []netip.Addr{netip.MustParseAddr(podAddress(i + 1))}, []int{httpPort}, nil)
 	}

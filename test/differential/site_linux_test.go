@@ -129,17 +129,20 @@ func (s *site) serveForReal(n *network) []*testkit.Process {
 				servePod(s.t, m.pods, who, s.ips[name], []int{httpPort, namedPort(node)}, []int{dnsPort})
 			}
 		}
-		all = append(all, startKubeProxy(s.t, n, s.ControlPlane, fmt.Sprintf("node-%d", i+1), m.host, podCIDRs))
+		n.reaches(m.host, s.ControlPlane)
+		// Every step waits for it.
+		all = append(all, startKubeProxy(s.t, s.ControlPlane, testkit.KubeProxy{
+			Node: fmt.Sprintf("node-%d", i+1), Host: m.host, ClusterCIDRs: podCIDRs, MinSyncPeriod: 10 * time.Millisecond,
+		}))
 	}
 	s.worlds = append(s.worlds, &world{name: "kube-proxy", client: c})
 	return all
 }
 
 // startKubeProxy starts that of a node, until the test ends.
-func startKubeProxy(t testing.TB, n *network, c *testkit.ControlPlane, node string, host *netns.Namespace, pods []netip.Prefix) *testkit.Process {
+func startKubeProxy(t testing.TB, c *testkit.ControlPlane, k testkit.KubeProxy) *testkit.Process {
 	t.Helper()
-	n.reaches(host, c)
-	p, err := c.StartKubeProxy(t.Context(), testkit.KubeProxy{Node: node, Host: host, ClusterCIDRs: pods})
+	p, err := c.StartKubeProxy(t.Context(), k)
 	if err != nil {
 		t.Fatal(err)
 	}
