@@ -64,6 +64,10 @@ func testPeople(t *testing.T, h *hub) {
 	}
 	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "people"}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{"198.51.100.0/24"}}}
 	class := &v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: "people"}, Spec: v1alpha1.LoadBalancerClassSpec{Proxy: &v1alpha1.ClassProxy{Pool: "edge"}}}
+	endpoint := &clusterv1.ClusterEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "people"},
+		Spec:       clusterv1.ClusterEndpointSpec{Cluster: "a", Host: "a.example", Port: 6443, Type: clusterv1.ClusterEndpointAPIServer},
+	}
 	address, proxy := named(&v1alpha1.Address{}, "", "192.0.2.77"), named(&v1alpha1.Proxy{}, "", "px-people")
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	fence := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"fenced":{"by":"me","reason":"test"}}}`))
@@ -99,6 +103,10 @@ func testPeople(t *testing.T, h *hub) {
 		{"make another's TargetGroup", create(tg(theirs)), true, false},
 		{"change a LoadBalancer", patch(lb(mine), label), true, true},
 		{"change another's LoadBalancer", patch(lb(theirs), label), true, false},
+		{"make a ClusterEndpoint", create(endpoint), true, false},
+		{"change a ClusterEndpoint", patch(endpoint, label), true, false},
+		{"write a ClusterEndpoint's status", say(endpoint), false, false},
+		{"delete a ClusterEndpoint", remove(endpoint), true, false},
 		{"write a LoadBalancer's status", say(lb(mine)), false, false},
 		{"write a TargetGroup's status", say(tg(mine)), false, false},
 		{"read reports", list(&v1alpha1.ProxyReportList{}, client.InNamespace(mine)), true, true},
