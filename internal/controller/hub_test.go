@@ -93,6 +93,7 @@ func TestScenarios(t *testing.T) {
 		"targets":    targets,
 		"overlap":    overlap,
 		"quarantine": quarantine,
+		"kept":       kept,
 		"epochs":     epochs,
 		"machines":   machines,
 		"frozen":     frozen,

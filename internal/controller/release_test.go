@@ -119,6 +119,35 @@ func waiters(h *hub) {
 	h.waitFor(older, "AddressGranted=True")
 }
 
+// kept: a LoadBalancer that somebody else's finalizer keeps says that it is served no more, once and for all.
+func kept(h *hub) {
+	h.manager(app.LeaderElection{})
+	h.stage("192.0.2.44/32")
+	p := h.proxy("1")
+	p.catchUp()
+	l := h.newLoadBalancer("kept", 80)
+	l.Finalizers = append(l.Finalizers, "example.com/kept")
+	h.create(l)
+	h.waitFor(l, "AddressGranted=True")
+	p.catchUp()
+	h.waitFor(l, "Ready=True")
+	h.delete(l)
+	h.waitFor(l, "AddressGranted=False/Deleting", "Programmed=False/Deleting", "Ready=False/Deleting", "Degraded=False/AsExpected")
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionReady)
+	if len(l.Status.Addresses)+len(l.Status.Ports) > 0 || len(l.Finalizers) != 1 || !strings.Contains(c.Message, l.Finalizers[0]) {
+		h.t.Errorf("finalizers %q, status %+v", l.Finalizers, l.Status)
+	}
+	p.catchUp()
+	next := h.loadBalancer("next", 80)
+	h.waitFor(next, "AddressGranted=True")
+	version := l.ResourceVersion
+	if h.waitFor(l, "Ready=False/Deleting"); l.ResourceVersion != version {
+		h.t.Errorf("it was written again: %+v", l.Status)
+	}
+	h.change(l, func(o client.Object) { o.SetFinalizers(nil) })
+	h.gone(l)
+}
+
 // younger creates a LoadBalancer whose creation is a second later at least.
 func (h *hub) younger(than *clusterv1.LoadBalancer, name string) *clusterv1.LoadBalancer {
 	h.t.Helper()

@@ -200,6 +200,16 @@ func testHostileMetadata(t *testing.T, s *siege) {
 		t.Errorf("it comes back at %s, and had %s", is, at["bare"])
 	}
 	s.drop(again)
+	s.eventually("what a finalizer of its tenant's keeps to say that it is served no more", func(ctx context.Context) error {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(stuck), stuck); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(stuck.Status.Conditions, clusterv1.ConditionReady)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != clusterv1.ReasonDeleting || len(stuck.Status.Addresses) > 0 {
+			return fmt.Errorf("it says %+v", stuck.Status)
+		}
+		return nil
+	})
 	if err := s.api.Get(ctx, client.ObjectKeyFromObject(stuck), stuck); err != nil || !slices.Equal(stuck.Finalizers, []string{"example.com/never"}) {
 		t.Errorf("of its finalizers %q are left, %v", stuck.Finalizers, err)
 	}

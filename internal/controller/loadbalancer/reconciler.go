@@ -2,7 +2,6 @@ package loadbalancer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -173,59 +172,6 @@ func (r *Reconciler) vanished(ctx context.Context, ref ipam.Ref) error {
 		}
 	}
 	return nil
-}
-
-// release gives up what a LoadBalancer holds, then lets it go.
-func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) error {
-	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
-	r.forget(ref)
-	if _, moves := l.Annotations[annotationMoves]; moves {
-		moved, err := r.Keeper.Move(ctx, ref)
-		if err != nil {
-			return err
-		}
-		if len(moved) > 0 {
-			r.Logger.Info("moved to another hub", "loadbalancer", ref.String(), "addresses", strings.Join(moved, ","))
-		}
-	}
-	if left, err := r.Services.Release(ctx, ref); err != nil || left != "" {
-		return errors.Join(err, r.sayLeft(ctx, l, left))
-	}
-	if err := r.Keeper.Release(ctx, ref); err != nil {
-		return err
-	}
-	if !controllerutil.ContainsFinalizer(l, clusterv1.Finalizer) {
-		return nil
-	}
-	old := l.DeepCopy()
-	controllerutil.RemoveFinalizer(l, clusterv1.Finalizer)
-	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, l, patch, client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer of LoadBalancer %s: %w", ref, err)
-	}
-	r.Logger.Info("released", "loadbalancer", ref.String())
-	return nil
-}
-
-// standsStill says that nothing may be given up now: proxies serve on what they had before the hub changed, and go back
-// to the hub when the ledger grants just that. The LoadBalancer says so.
-func (r *Reconciler) standsStill(ctx context.Context, l *clusterv1.LoadBalancer) (bool, error) {
-	for _, e := range r.Keeper.HeldBy(ipam.Ref{Namespace: l.Namespace, Name: l.Name}) {
-		frozen := r.Keeper.FrozenBy(e.Pool)
-		if len(frozen) == 0 || e.Phase != ipam.Granted {
-			continue
-		}
-		next := l.DeepCopy()
-		meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
-			Type: clusterv1.ConditionReady, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonHubChanged, ObservedGeneration: l.Generation,
-			Message: sentence("it is being deleted, and can't be released yet. " + proof.FrozenText(frozen)),
-		})
-		if _, err := kit.PatchStatusAsRead(ctx, r.Client, l, next); err != nil {
-			return true, fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
-		}
-		return true, nil
-	}
-	return false, nil
 }
 
 // prepare writes what the spec leaves to us, and the finalizer, before anything is granted.

@@ -2,14 +2,10 @@ package loadbalancer
 
 import (
 	"context"
-	"fmt"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
-	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/ipam"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -63,19 +59,4 @@ func (r *Reconciler) orphaned(ctx context.Context, ref ipam.Ref) error {
 	}
 	_, err = r.Services.Release(ctx, ref)
 	return err
-}
-
-// sayLeft says what a LoadBalancer that is being deleted waits for; "": nothing.
-func (r *Reconciler) sayLeft(ctx context.Context, l *clusterv1.LoadBalancer, left string) error {
-	if left == "" {
-		return nil
-	}
-	next := l.DeepCopy()
-	meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
-		Type: clusterv1.ConditionReady, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonDeleting, ObservedGeneration: l.Generation, Message: sentence(left),
-	})
-	if _, err := kit.PatchStatusAsRead(ctx, r.Client, l, next); err != nil {
-		return fmt.Errorf("LoadBalancer %s/%s: %w", l.Namespace, l.Name, err)
-	}
-	return nil
 }
