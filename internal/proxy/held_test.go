@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/lb"
 )
 
 // A namespace whose reports the hub does not take, in whatever way it does not, holds up nobody else.
@@ -89,6 +91,46 @@ func TestAHubThatHungHoldsNothingForLong(t *testing.T) {
 		w.reports("shop", "n1 Gone 0")
 		if st := w.status(); len(st.Held) != 0 || st.Through.TargetGroups != fmt.Sprint(w.version) {
 			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// A port that is refused in a namespace that takes no report is nobody's to learn of: nothing counts as served there
+// before the namespace, made anew, has been told.
+func TestWhatIsRefusedInANamespaceThatEndsIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer w.stop()
+		refuse := func(address string) {
+			w.dp.mu.Lock()
+			defer w.dp.mu.Unlock()
+			w.dp.refuse[lb.Socket{Address: netip.MustParseAddr(address), Protocol: lb.TCP, Port: 80}] = "PortInUse"
+		}
+		refuse("192.0.2.1")
+		refuse("192.0.2.2")
+		w.foreign(func(h *fakeHub) { h.ending["shop"] = true })
+		l, a := loadBalancer("shop", "web", "192.0.2.1")
+		w.list(class(), l, a, targetGroup("shop", node(1, "")))
+		settle(time.Second)
+		if st := w.status(); !slices.Equal(st.Held, []string{"shop"}) || st.Through.LoadBalancers == "" {
+			t.Errorf("status %+v, wanted [shop] held", st)
+		}
+		// It is tried again only where there is something else to say.
+		tried := w.hub.ended
+		settle(20 * time.Second)
+		if n := w.hub.ended - tried; n > 0 {
+			t.Errorf("%d writes to a namespace that ends", n)
+		}
+		w.foreign(func(h *fakeHub) { delete(h.ending, "shop") })
+		next, at := loadBalancer("shop", "api", "192.0.2.2")
+		w.set(next)
+		w.set(at)
+		settle(time.Second)
+		if r := w.report("shop"); r == nil || len(r.Refused) != 2 {
+			t.Errorf("the report is %+v", r)
+		}
+		if held := w.status().Held; len(held) != 0 {
+			t.Errorf("held %v after it could be written", held)
 		}
 	})
 }

@@ -63,7 +63,7 @@ type report struct {
 	object  *v1alpha1.ProxyReport
 	content content
 	written time.Time
-	// absent: the namespace takes nothing any more, which counts as written until this time.
+	// absent: the namespace takes nothing any more, which counts as written until this time, but for what is refused.
 	absent time.Time
 	// foreign: it is so by somebody else's hand.
 	foreign bool
@@ -90,6 +90,12 @@ func newReports(o Options, boot string) reports {
 // heldNames are the namespaces in which nothing is proven, those beside included.
 func (s *reports) heldNames(beside []string) []string {
 	all := append(slices.Collect(maps.Keys(s.held)), beside...)
+	for ns, r := range s.have {
+		// It may be there anew, and what is refused would be taken for served.
+		if r.object == nil && len(r.content.Refused)+len(r.content.Without) > 0 {
+			all = append(all, ns)
+		}
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -204,7 +210,7 @@ func (s *reports) due(ns string, want *content, now time.Time) (*task, time.Time
 		delete(s.have, ns)
 		return nil, time.Time{}
 	case have.object != nil && have.object.Boot != s.boot:
-	case now.Before(have.absent):
+	case now.Before(have.absent) && have.content.differs(want) != proof: // What else is to be said may be of a namespace made anew.
 		return nil, have.absent
 	case have.object != nil && want.empty() && have.content.empty():
 		at = have.written.Add(emptyFor)
