@@ -123,8 +123,8 @@ func (c *chooser) checkPorts(e Entry, ports []Port, more int) *problem {
 		}
 	}
 	u := c.usageOf(c.Namespace)
-	if q := c.Owner.Quota.Ports; q != Unbounded && more > 0 && u.Ports+more > q {
-		return quotaProblem("ports", u.Ports, q, 0, more)
+	if q := c.Owner.Quota.Ports; q != Unbounded && more > 0 && u.Ports+u.moved.ports+more > q {
+		return quotaProblem("ports", u.Ports, q, 0, u.moved.ports, more)
 	}
 	return nil
 }
@@ -145,40 +145,56 @@ func (c *chooser) checkQuota(pool *poolState, m more) *problem {
 		addresses += c.claimed
 	}
 	switch {
-	case newLoadBalancer > 0 && q.LoadBalancers != Unbounded && u.LoadBalancers+1 > q.LoadBalancers:
-		return quotaProblem("loadBalancers", u.LoadBalancers, q.LoadBalancers, 0, 1)
-	case morePorts > 0 && q.Ports != Unbounded && u.Ports+morePorts > q.Ports:
-		return quotaProblem("ports", u.Ports, q.Ports, 0, morePorts)
-	case addresses > 0 && q.Addresses != Unbounded && u.Addresses+addresses > q.Addresses:
-		return quotaProblem("addresses", u.Addresses, q.Addresses, u.Releasing, addresses)
+	case newLoadBalancer > 0 && q.LoadBalancers != Unbounded && u.LoadBalancers+u.moved.entries+1 > q.LoadBalancers:
+		return quotaProblem("loadBalancers", u.LoadBalancers, q.LoadBalancers, 0, u.moved.entries, 1)
+	case morePorts > 0 && q.Ports != Unbounded && u.Ports+u.moved.ports+morePorts > q.Ports:
+		return quotaProblem("ports", u.Ports, q.Ports, 0, u.moved.ports, morePorts)
+	case addresses > 0 && q.Addresses != Unbounded && u.Addresses+u.moved.addresses+addresses > q.Addresses:
+		return quotaProblem("addresses", u.Addresses, q.Addresses, u.Releasing, u.moved.addresses, addresses)
 	}
 	return c.checkPerTenant(pool, m.grants)
 }
 
+// checkPerTenant leaves out the ports that go for those that come: they count again while they are being released.
 func (c *chooser) checkPerTenant(pool *poolState, grants int) *problem {
-	u, what, releasing := c.usageOf(c.Namespace), "addresses", ""
+	u, what, releasing := c.usageOf(c.Namespace), "addresses", 0
+	held, moved := u.PerPool[pool.Name], u.moved.perPool[pool.Name]
 	if pool.ByPort {
 		what = "ports"
 	} else {
-		releasing = beingReleased(u.Releasing)
+		releasing = u.Releasing
 	}
-	if grants > 0 && pool.PerTenant != Unbounded && u.PerPool[pool.Name]+c.claimedOf[pool.Name]+grants > pool.PerTenant {
-		return problemf(clusterv1.ReasonQuotaExceeded, "The namespace holds %d %s of pool %s%s, and may hold %d: delete a LoadBalancer, or ask the hub's operator for a larger perTenant on the pool.",
-			u.PerPool[pool.Name], what, pool.Name, releasing, pool.PerTenant)
+	if grants > 0 && pool.PerTenant != Unbounded && held+moved+c.claimedOf[pool.Name]+grants-c.leaving[pool.Name] > pool.PerTenant {
+		return problemf(clusterv1.ReasonQuotaExceeded, "The namespace holds %d %s of pool %s%s, and may hold %d: delete a LoadBalancer, or ask the hub's operator for a larger perTenant on the pool%s.",
+			held+moved, what, pool.Name, leftBehind(releasing, moved), pool.PerTenant, movedFix(moved))
 	}
 	return nil
 }
 
-func quotaProblem(what string, have, bound, releasing, more int) *problem {
-	return problemf(clusterv1.ReasonQuotaExceeded, "The Tenant has %d %s%s, needs %d more and may have %d: delete a LoadBalancer, or ask the hub's operator for a larger spec.quota.%s.",
-		have, strings.ToLower(what), beingReleased(releasing), more, bound, what)
+// quotaProblem is that have, moved ones and more together are beyond the bound.
+func quotaProblem(what string, have, bound, releasing, moved, more int) *problem {
+	return problemf(clusterv1.ReasonQuotaExceeded, "The Tenant has %d %s%s, needs %d more and may have %d: delete a LoadBalancer, or ask the hub's operator for a larger spec.quota.%s%s.",
+		have+moved, strings.ToLower(what), leftBehind(releasing, moved), more, bound, what, movedFix(moved))
 }
 
-func beingReleased(n int) string {
-	if n == 0 {
+// leftBehind says how many of those that count are in nobody's use.
+func leftBehind(releasing, moved int) string {
+	switch {
+	case releasing > 0 && moved > 0:
+		return fmt.Sprintf(" (%d of them being released, %d moved to another hub)", releasing, moved)
+	case releasing > 0:
+		return fmt.Sprintf(" (%d of them being released)", releasing)
+	case moved > 0:
+		return fmt.Sprintf(" (%d of them moved to another hub)", moved)
+	}
+	return ""
+}
+
+func movedFix(moved int) string {
+	if moved == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d of them being released)", n)
+	return ", or to delete the Addresses that moved once no other hub serves them"
 }
 
 func list(names []string) string {

@@ -34,7 +34,8 @@ type chooser struct {
 	// What families before this one take beyond what is held: addresses, and grants by pool.
 	claimed   int
 	claimedOf map[string]int
-	note      *problem // the first wish that is not fulfilled
+	leaving   map[string]int // ports that it gives up for what it takes, by pool
+	note      *problem       // the first wish that is not fulfilled
 }
 
 func (c *chooser) remember(p *problem) {

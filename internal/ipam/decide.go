@@ -55,7 +55,7 @@ func (d *Decision) Keeps() bool {
 // changed on it: before, nobody gets another port of it. Nil: all have.
 func (l *Ledger) Decide(n Needs, settled func(Entry) bool) Decision {
 	n.Ports = SortPorts(n.Ports)
-	c := &chooser{Ledger: l, Needs: n, settled: settled, claimedOf: map[string]int{}}
+	c := &chooser{Ledger: l, Needs: n, settled: settled, claimedOf: map[string]int{}, leaving: map[string]int{}}
 	var granted []Entry
 	for _, e := range l.HeldBy(n.Ref) {
 		switch e.Phase {

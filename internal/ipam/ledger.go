@@ -27,7 +27,8 @@ type poolState struct {
 	granted, releasing int64
 	outside            int64
 	numbers            map[numbered]int // entries of single ports, by address and number
-	servedBy           map[string]int   // entries by pool of proxies
+	everywhere         map[familyPort]int
+	servedBy           map[string]int // entries by pool of proxies
 	overlaps           []string
 }
 
@@ -35,6 +36,12 @@ type poolState struct {
 type numbered struct {
 	address netip.Addr
 	number  int32
+}
+
+// familyPort is a port of a family's addresses: everywhere counts those of the pool's on which it is held by itself.
+type familyPort struct {
+	Family
+	Port
 }
 
 // Usage is what the LoadBalancers of one namespace hold.
@@ -49,10 +56,18 @@ type Usage struct {
 	PerPool map[string]int
 	// byPort counts the ports held of an address.
 	byPort map[netip.Addr]parts
+	moved  moved
 }
 
-// parts are the ports of an address, and those of them that are being released.
-type parts struct{ all, releasing int }
+// moved is what went to another hub and stays reserved here. It is nobody's use, and counts where bounds are checked: whoever
+// has his LoadBalancers move gets no more than who keeps them. Each entry counts as a LoadBalancer, for names are used again.
+type moved struct {
+	entries, addresses, ports int
+	perPool                   map[string]int
+}
+
+// parts are the ports held of an address, those of them that are being released, and those that moved to another hub.
+type parts struct{ all, releasing, moved int }
 
 // New returns a ledger without pools and entries.
 func New() *Ledger {
@@ -107,7 +122,7 @@ func (l *Ledger) All() []Entry {
 func (l *Ledger) UsageOf(namespace string) Usage {
 	if u := l.usage[namespace]; u != nil {
 		c := *u
-		c.PerPool, c.byPort = maps.Clone(u.PerPool), nil
+		c.PerPool, c.byPort, c.moved = maps.Clone(u.PerPool), nil, moved{}
 		return c
 	}
 	return Usage{}
@@ -188,23 +203,30 @@ func (l *Ledger) count(e Entry, sign int) {
 		}
 		u := l.usage[h.Namespace]
 		if u == nil {
-			u = &Usage{PerPool: map[string]int{}, byPort: map[netip.Addr]parts{}}
+			u = &Usage{PerPool: map[string]int{}, byPort: map[netip.Addr]parts{}, moved: moved{perPool: map[string]int{}}}
 			l.usage[h.Namespace] = u
 		}
 		isServed, hasPorts := l.served(h.Ref)
 		u.LoadBalancers += isServed - wasServed
 		u.Ports += hasPorts - hadPorts
-		// What moved is held here for another hub, not for the namespace.
-		if !seen[h.Namespace] && e.Phase != Moved {
-			seen[h.Namespace] = true
-			u.address(e, sign)
-			if u.PerPool[e.Pool] += sign; u.PerPool[e.Pool] == 0 {
-				delete(u.PerPool, e.Pool)
-			}
+		perPool, first := u.PerPool, !seen[h.Namespace]
+		if e.Phase == Moved {
+			perPool = u.moved.perPool
+			u.moved.ports += sign * len(h.Ports)
+		}
+		if seen[h.Namespace] = true; !first {
+			continue
+		}
+		u.address(e, sign)
+		if e.Phase == Moved {
+			u.moved.entries += sign
+		}
+		if perPool[e.Pool] += sign; perPool[e.Pool] == 0 {
+			delete(perPool, e.Pool)
 		}
 	}
 	for _, h := range e.Holders {
-		if u := l.usage[h.Namespace]; u != nil && len(u.PerPool) == 0 {
+		if u := l.usage[h.Namespace]; u != nil && len(u.PerPool) == 0 && u.moved.entries == 0 {
 			delete(l.usage, h.Namespace)
 		}
 	}
@@ -213,25 +235,38 @@ func (l *Ledger) count(e Entry, sign int) {
 // address counts an entry's address, or takes it out. One that is held by port counts while one of its ports does, and as
 // being released once all of them are.
 func (u *Usage) address(e Entry, sign int) {
-	releasing := 0
-	if e.Phase == Releasing {
-		releasing = sign
+	more := parts{all: sign}
+	switch e.Phase {
+	case Releasing:
+		more.releasing = sign
+	case Moved:
+		more = parts{moved: sign}
 	}
 	switch {
 	case e.OfHosts():
 		return
 	case !e.ByPort():
-		u.Addresses += sign
-		u.Releasing += releasing
+		u.Addresses += more.all
+		u.Releasing += more.releasing
+		u.moved.addresses += more.moved
 		return
 	}
 	was := u.byPort[e.Address]
-	is := parts{was.all + sign, was.releasing + releasing}
-	if u.byPort[e.Address] = is; is.all == 0 {
+	is := parts{was.all + more.all, was.releasing + more.releasing, was.moved + more.moved}
+	if u.byPort[e.Address] = is; is == (parts{}) {
 		delete(u.byPort, e.Address)
 	}
 	u.Addresses += min(is.all, 1) - min(was.all, 1)
 	u.Releasing += is.whole() - was.whole()
+	u.moved.addresses += is.gone() - was.gone()
+}
+
+// gone is 1 if ports of the address moved to another hub, and none is held.
+func (p parts) gone() int {
+	if p.all > 0 {
+		return 0
+	}
+	return min(p.moved, 1)
 }
 
 // whole is 1 if all ports of the address are being released.
@@ -272,6 +307,11 @@ func (p *poolState) tally(e Entry, sign int64) {
 	if n := (numbered{e.Address, e.Port.Number}); e.ByPort() {
 		if p.numbers[n] += int(sign); p.numbers[n] == 0 {
 			delete(p.numbers, n)
+		}
+	}
+	if f := (familyPort{FamilyOf(e.Address), e.Port}); e.ByPort() && !e.OfHosts() && p.has(e) {
+		if p.everywhere[f] += int(sign); p.everywhere[f] == 0 {
+			delete(p.everywhere, f)
 		}
 	}
 	switch e.Phase {

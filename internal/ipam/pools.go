@@ -50,7 +50,7 @@ func (l *Ledger) SetPools(pools []Pool) {
 	l.pools = make(map[string]*poolState, len(pools))
 	var taken []cut
 	for _, p := range pools {
-		s := &poolState{Pool: p, servedBy: map[string]int{}, numbers: map[numbered]int{}}
+		s := &poolState{Pool: p, servedBy: map[string]int{}, numbers: map[numbered]int{}, everywhere: map[familyPort]int{}}
 		var own []Range
 		var cuts []cut
 		for _, r := range p.Ranges {

@@ -72,28 +72,78 @@ func (c *chooser) freshPorts(pool *poolState, named bool) ([]Step, *problem) {
 		}
 		return c.portsAt(pool, at)
 	}
-	var first *problem
-	tried := 0
+	if pool.sizeOf(c.family) == 0 {
+		return nil, c.exhausted(pool)
+	}
+	if at, ok := c.firstWith(pool); ok {
+		s, p := c.portsAt(pool, at)
+		if p != nil && p.reason == clusterv1.ReasonQuotaExceeded {
+			if had := c.hadPorts(pool); len(had) > 0 {
+				return had, nil
+			}
+		}
+		return s, p
+	}
+	var ranges []Range
 	for _, a := range pool.allocators(c.family) {
+		ranges = append(ranges, a.ranges...)
+	}
+	if len(ranges) == 1 && ranges[0].Size() == 1 {
+		return c.portsAt(pool, ranges[0].First)
+	}
+	return nil, problemf(clusterv1.ReasonPortInUse, "Others hold %s on each address of address pool %s: use other ports, or ask the hub's operator to extend the pool. They are granted as soon as they are free on one address.", portList(c.Ports), pool.Name)
+}
+
+// firstWith is the first address of the pool on which it can have all ports.
+func (c *chooser) firstWith(pool *poolState) (netip.Addr, bool) {
+	for _, a := range pool.allocators(c.family) {
+		if a.size == 0 || slices.ContainsFunc(c.Ports, func(p Port) bool { return c.everywhere(pool, a, p) }) {
+			continue
+		}
 		for _, r := range a.ranges {
 			for at := r.First; at.IsValid() && r.Contains(at); at = at.Next() {
-				s, p := c.portsAt(pool, at)
-				if p == nil || !taken(p.reason) {
-					return s, p
-				}
-				if tried++; first == nil {
-					first = p
+				if c.canHave(pool, at) {
+					return at, true
 				}
 			}
 		}
 	}
-	switch {
-	case tried == 0:
-		return nil, c.exhausted(pool)
-	case tried == 1:
-		return nil, first
+	return netip.Addr{}, false
+}
+
+// everywhere says that others hold a port on every address of a family, without a look at each.
+func (c *chooser) everywhere(pool *poolState, a *allocator, p Port) bool {
+	f := FamilyOf(a.ranges[0].First)
+	others := pool.everywhere[familyPort{f, p}]
+	for _, own := range [][]Entry{c.allGranted, c.allReleasing} {
+		for _, e := range own {
+			if e.Pool == pool.Name && e.Port == p && f.Has(e.Address) {
+				others--
+			}
+		}
 	}
-	return nil, problemf(clusterv1.ReasonPortInUse, "Others hold %s on each address of address pool %s: use other ports, or ask the hub's operator to extend the pool. They are granted as soon as they are free on one address.", portList(c.Ports), pool.Name)
+	return int64(others) >= a.size
+}
+
+// canHave says that it can have all ports at an address, bounds aside.
+func (c *chooser) canHave(pool *poolState, at netip.Addr) bool {
+	return !slices.ContainsFunc(c.Ports, func(p Port) bool { return !c.available(pool, at, p) })
+}
+
+// hadPorts grants the ports on the first address of the pool where the namespace has some already: none of its addresses is more.
+func (c *chooser) hadPorts(pool *poolState) []Step {
+	if c.Owner.Quota.Addresses == Unbounded || c.checkQuota(pool, more{}) != nil {
+		return nil
+	}
+	had := slices.SortedFunc(maps.Keys(c.usageOf(c.Namespace).byPort), netip.Addr.Compare)
+	for _, at := range had {
+		if c.family.Has(at) && pool.allocator(at).index(at) >= 0 && c.canHave(pool, at) {
+			if s, p := c.portsAt(pool, at); p == nil {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // taken tells the reasons that another address may not have.
@@ -143,7 +193,7 @@ func (c *chooser) moreFor(pool *poolState, at netip.Addr, steps []Step) (m more)
 			m.grants++
 		}
 	}
-	if u := c.usageOf(c.Namespace); m.grants > 0 && pool.Hosts == "" && u.byPort[at].all == 0 {
+	if u := c.usageOf(c.Namespace); m.grants > 0 && pool.Hosts == "" && u.byPort[at] == (parts{}) {
 		m.addresses = 1
 	}
 	return m
@@ -152,29 +202,45 @@ func (c *chooser) moreFor(pool *poolState, at netip.Addr, steps []Step) (m more)
 // port says what is to be done for it to have a port at an address of the pool, or why it can't.
 func (c *chooser) port(pool *poolState, at netip.Addr, p Port) (Step, *problem) {
 	w := What{at, pool.Hosts, p}
+	e, held := c.entries[c.byPort[w]]
+	switch ok := c.available(pool, at, p); {
+	case ok && !held:
+		return Step{Create, Entry{Name: w.Name(), Address: at, Port: p, Pool: pool.Name, ProxyPool: c.ProxyPool, Phase: Granted, Holders: []Holder{{c.Ref, []Port{p}}}}}, nil
+	case ok && e.Phase == Granted:
+		return Step{Keep, e}, nil
+	case ok:
+		e.Phase = Granted
+		return Step{Change, e}, nil
+	}
 	if pool.Hosts != "" && !pool.HostPorts.Contains(p.Number) {
 		return Step{}, problemf(clusterv1.ReasonPortNotPermitted, "Port %s can't be had from address pool %s, which gives the ports %s of the proxies' hosts: use one of those, or another pool.", p, pool.Name, pool.HostPorts)
 	}
 	if whole, ok := c.At(at); ok {
 		return Step{}, problemf(clusterv1.ReasonAddressInUse, "The address %s is held as a whole by %s: want another, or none.", at, c.whose(whole))
 	}
-	e, held := c.entries[c.byPort[w]]
-	switch _, mine := e.Holder(c.Ref); {
-	case !held:
-		return Step{Create, Entry{Name: w.Name(), Address: at, Port: p, Pool: pool.Name, ProxyPool: c.ProxyPool, Phase: Granted, Holders: []Holder{{c.Ref, []Port{p}}}}}, nil
+	switch {
 	case e.Phase == Moved:
 		return Step{}, problemf(clusterv1.ReasonPortInUse, "%s moved to another hub with its holder: use another, or have the hub's operator delete the Address %s once no other hub serves it.", capital(w.String()), e.Name)
-	case mine && e.Phase == Granted:
-		return Step{Keep, e}, nil
-	case mine && e.ProxyPool == c.ProxyPool:
-		e.Phase = Granted
-		return Step{Change, e}, nil
 	case e.Phase == Releasing:
 		return Step{}, problemf(clusterv1.ReasonPortInUse, "%s is still being released by %s: it is granted as soon as every proxy has stopped serving it.", capital(w.String()), c.whose(e))
 	case pool.Hosts != "":
 		return Step{}, problemf(clusterv1.ReasonPortInUse, "%s is held by %s: use another port.", capital(w.String()), c.whose(e))
 	}
 	return Step{}, problemf(clusterv1.ReasonPortInUse, "%s is held by %s: use another port, or another address.", capital(w.String()), c.whose(e))
+}
+
+// available says that it has a port at an address of the pool, or can have it, bounds aside.
+func (c *chooser) available(pool *poolState, at netip.Addr, p Port) bool {
+	if _, whole := c.byAddress[at]; whole || pool.Hosts != "" && !pool.HostPorts.Contains(p.Number) {
+		return false
+	}
+	name, held := c.byPort[What{at, pool.Hosts, p}]
+	if !held {
+		return true
+	}
+	e := c.entries[name]
+	_, mine := e.Holder(c.Ref)
+	return mine && (e.Phase == Granted || e.Phase == Releasing && e.ProxyPool == c.ProxyPool)
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -208,6 +274,10 @@ func (c *chooser) keepPorts(kept Entry, granted []Entry) ([]Step, *problem) {
 		return all, p // what it wants no more may be what runs
 	}
 	note := c.checkProxies(kept)
+	before := c.leaving[kept.Pool]
+	if c.given(granted) != nil {
+		c.leaving[kept.Pool] += len(all) - len(steps)
+	}
 	if note == nil && len(steps) < len(c.Ports) {
 		var got []Step
 		if got, note = c.otherPorts(pool, kept, has); len(got) > 0 {
@@ -223,6 +293,7 @@ func (c *chooser) keepPorts(kept Entry, granted []Entry) ([]Step, *problem) {
 			return s, nil
 		}
 	}
+	c.leaving[kept.Pool] = before // nothing goes
 	return all, note
 }
 
@@ -248,8 +319,8 @@ func (c *chooser) otherPorts(pool *poolState, kept Entry, has map[Port]bool) (go
 	m := c.moreFor(pool, kept.Address, got)
 	u := c.usageOf(c.Namespace)
 	switch q := c.Owner.Quota.Ports; {
-	case q != Unbounded && len(got) > 0 && u.Ports+len(c.Ports)-c.portsHeld > q && len(c.Ports) > c.portsHeld:
-		return nil, quotaProblem("ports", u.Ports, q, 0, len(c.Ports)-c.portsHeld)
+	case q != Unbounded && len(got) > 0 && u.Ports+u.moved.ports+len(c.Ports)-c.portsHeld > q && len(c.Ports) > c.portsHeld:
+		return nil, quotaProblem("ports", u.Ports, q, 0, u.moved.ports, len(c.Ports)-c.portsHeld)
 	case m.grants == 0:
 		return got, note
 	}
