@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-//go:embed hub/*.yaml tenant/*.yaml
+//go:embed hub/*.yaml cluster-api/*.yaml tenant/*.yaml
 var files embed.FS
 
 // FieldManager is the name under which manifests are applied.
@@ -31,6 +31,9 @@ const fairnessGroup = "flowcontrol.apiserver.k8s.io"
 
 // Hub returns the hub's objects, in an order in which they can be applied. The caller may change them.
 func Hub() ([]*unstructured.Unstructured, error) { return read("hub") }
+
+// ClusterAPI returns what a hub that Cluster API runs in gets beside those of Hub, likewise.
+func ClusterAPI() ([]*unstructured.Unstructured, error) { return read("cluster-api") }
 
 // Tenant returns the objects of a tenant's cluster, likewise.
 func Tenant() ([]*unstructured.Unstructured, error) { return read("tenant") }
@@ -69,6 +72,11 @@ func read(dir string) ([]*unstructured.Unstructured, error) {
 
 // InstallHub applies the hub's objects with server-side apply. It may be called again at any time.
 func InstallHub(ctx context.Context, cfg *rest.Config) error { return install(ctx, cfg, "hub") }
+
+// InstallClusterAPI applies what a hub that Cluster API runs in gets beside those of InstallHub, likewise.
+func InstallClusterAPI(ctx context.Context, cfg *rest.Config) error {
+	return install(ctx, cfg, "cluster-api")
+}
 
 // InstallTenant applies the objects of a tenant's cluster, likewise.
 func InstallTenant(ctx context.Context, cfg *rest.Config) error { return install(ctx, cfg, "tenant") }

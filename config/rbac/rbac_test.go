@@ -2,6 +2,7 @@ package rbac_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"fairlead.dev/fairlead/config/rbac"
@@ -35,5 +36,43 @@ func TestOneClusterMayBeHubAndTenant(t *testing.T) {
 	}
 	if both == 0 {
 		t.Error("they share not even the namespace")
+	}
+}
+
+// What every hub gets reads no Secret and names no kinds by *; what only a hub of Cluster API needs is applied by itself.
+func TestNobodyReadsSecretsUnlessAsked(t *testing.T) {
+	of := func(name string, read func() ([]*unstructured.Unstructured, error)) (all []string) {
+		objects, err := read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+			if err != nil {
+				continue // no role
+			}
+			for _, r := range rules {
+				resources, _, err := unstructured.NestedStringSlice(r.(map[string]any), "resources")
+				if err != nil {
+					t.Fatalf("%s: %s: %v", name, o.GetName(), err)
+				}
+				all = append(all, resources...)
+			}
+		}
+		return all
+	}
+	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){"hub": rbac.Hub, "tenant": rbac.Tenant} {
+		all := of(name, read)
+		if !slices.Contains(all, "leases") {
+			t.Fatalf("%s: the resources are %v", name, all)
+		}
+		for _, what := range []string{"secrets", "*"} {
+			if slices.Contains(all, what) {
+				t.Errorf("a role of %s is for the resource %q", name, what)
+			}
+		}
+	}
+	if all := of("cluster-api", rbac.ClusterAPI); !slices.Contains(all, "secrets") {
+		t.Errorf("with Cluster API, the resources are %v", all)
 	}
 }

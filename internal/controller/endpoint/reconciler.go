@@ -90,6 +90,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	told, again := judgeTold(infra, endpointOf(c), plan)
+	if has(plan, rules.ReasonEndpointConflict) {
+		again = lookAgain // what it is in use by isn't watched
+	}
 	now := endpointOf(c)
 	return reconcile.Result{RequeueAfter: again}, r.say(ctx, all, func(e *clusterv1.ClusterEndpoint) []metav1.Condition {
 		out := []metav1.Condition{judge(e, now, plan)}

@@ -123,8 +123,13 @@ func TestWhatIsInUseStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := endpointAt("mine", key.Name, "new.example.com")
 			r, hub := stage(t, c.hub, append(c.others, c.cluster, e)...)
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+			if err != nil {
 				t.Fatal(err)
+			}
+			// Nothing tells of a kubeconfig that is deleted, or of a right that is given.
+			if (result.RequeueAfter > 0) != (c.reason == clusterv1.ReasonEndpointConflict) {
+				t.Errorf("it is looked at again after %s", result.RequeueAfter)
 			}
 			if err := hub.Get(t.Context(), key, c.cluster); err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lookAgain is when an InfraCluster that is to be told, and can't be yet, is looked at again.
+// lookAgain is when an InfraCluster that is to be told, and can't be yet, or what an endpoint is in use by is looked at again.
 const lookAgain = 15 * time.Second
 
 // referred is an object that a Cluster refers to.
@@ -97,7 +97,7 @@ func judgeTold(infra referred, now rules.HostPort, p rules.Plan) (*metav1.Condit
 	})
 	switch {
 	case infra.object == nil:
-		out.Reason, out.Message = clusterv1.ReasonInfraNotFound, fmt.Sprintf("%s %s is to be told, and isn't there, or the manager may not read it.", infra.kind.Kind, infra.name)
+		out.Reason, out.Message = clusterv1.ReasonInfraNotFound, fmt.Sprintf("%s %s is to be told, and isn't there, or the manager may not read it: create it, or apply config/rbac/cluster-api.", infra.kind.Kind, infra.name)
 	case at >= 0:
 		out.Reason, out.Message = p.Problems[at].Reason, sentence(p.Problems[at].Message)
 		if push.Policy == rules.Competes {
