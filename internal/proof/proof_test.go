@@ -80,6 +80,22 @@ func TestProgrammed(t *testing.T) {
 	}
 }
 
+// A proxy's word on what it refuses counts where that on what it serves would.
+func TestRefuses(t *testing.T) {
+	refused := report(v1alpha1.ProxyReport{Refused: []v1alpha1.RefusedFrontend{{LoadBalancer: "web", Port: 80}, {LoadBalancer: "other", Port: 81}}})
+	truncated := report(v1alpha1.ProxyReport{Truncated: true})
+	passing := func(p *Proxy) { p.Reported, p.Passing = false, true }
+	for _, change := range []func(*Proxy){silent, out, starting, behind, late, heldBack, unseen, frozen, truncated, passing} {
+		if got, known := serving("a", refused, change).Refuses("prod", "web", Vector{10, 10, 10, 10, 10}); known {
+			t.Errorf("%+v", got)
+		}
+	}
+	want := []Problem{{Protocol: "TCP", Port: 80}}
+	if got, known := serving("a", refused, thawed).Refuses("prod", "web", Vector{10, 10, 10, 10, 10}); !known || !slices.Equal(got, want) {
+		t.Errorf("%v %+v", known, got)
+	}
+}
+
 // What was Programmed stays so, and so does what is said of its ports, whatever a new manager hasn't heard yet.
 func TestWhatIsKeptKeepsItsProblems(t *testing.T) {
 	refused := report(v1alpha1.ProxyReport{Refused: []v1alpha1.RefusedFrontend{{LoadBalancer: "web", Port: 80, Problem: v1alpha1.Problem{Reason: "PortInUse"}}}})

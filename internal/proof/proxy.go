@@ -114,6 +114,17 @@ func JudgeProgrammed(namespace, name string, need Vector, proxies []*Proxy) Prog
 	return out
 }
 
+// Refuses is what the proxy refuses of a LoadBalancer whose present content is need; known: it is live and has applied just that.
+func (p *Proxy) Refuses(namespace, name string, need Vector) (refused []Problem, known bool) {
+	if p.Out || !p.Live || p.Passing || !p.Reported || p.lacks(namespace, need) != "" {
+		return nil, false
+	}
+	if r := p.Reports[namespace]; r != nil {
+		refused = appendProblems(nil, r.Refused, name)
+	}
+	return refused, true
+}
+
 // problems adds what a proxy reports of a LoadBalancer, where that is a whole word on need.
 func (p *Programmed) problems(of *Proxy, namespace, name string, need Vector) {
 	if r := of.Reports[namespace]; r != nil && of.reaches(namespace, need) == "" {

@@ -238,6 +238,8 @@ func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortSta
 		return false, clusterv1.ReasonNoProxies, fmt.Sprintf("there is no proxy of pool %s: start one", f.pool)
 	case len(failed) == len(ports):
 		return false, clusterv1.ReasonNotServed, "no port is served: " + portErrors(failed)
+	case f.homeless() != "":
+		return false, clusterv1.ReasonNotServed, fmt.Sprintf("no proxy of pool %s serves it on an %s address of its host: the hub's operator starts one there with such an --address", f.pool, f.homeless())
 	}
 	return true, clusterv1.ReasonProgrammed, ""
 }

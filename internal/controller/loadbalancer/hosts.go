@@ -69,20 +69,27 @@ func (r *Reconciler) lookAtHosts() {
 	}
 }
 
-// hostAddresses are those of the proxies' hosts on which a LoadBalancer is served: shown as soon as the proxy there serves it,
-// and as long as the Proxy stays as it is. So one that joins, or falls silent, takes nothing away.
-func hostAddresses(l *clusterv1.LoadBalancer, held []ipam.Entry, programmed proof.Programmed, proxies []*proof.Proxy) []clusterv1.LoadBalancerAddress {
-	var out []clusterv1.LoadBalancerAddress
+// hostAddresses are those of the proxies' hosts on which a LoadBalancer, whose present content is need, is served: shown as soon as
+// the proxy there serves it no worse than others do, and as long as the Proxy stays as it is. So one that joins, or falls silent, takes
+// nothing away. awaited: a live proxy whose host isn't shown has yet to say whether it serves it.
+func hostAddresses(l *clusterv1.LoadBalancer, held []ipam.Entry, need proof.Vector, proxies []*proof.Proxy) (out []clusterv1.LoadBalancerAddress, awaited bool) {
+	words := map[ipam.Family]*words{}
 	for _, e := range held {
 		if !e.OfHosts() {
 			continue
 		}
+		family := ipam.FamilyOf(e.Address)
+		if words[family] == nil {
+			words[family] = hear(l, held, family, need, proxies)
+		}
 		for _, p := range proxies {
 			for _, a := range p.Addresses {
-				next := statusAddress(a, e.Pool)
-				serves := slices.Contains(programmed.Serving, p.Name) || slices.Contains(l.Status.Addresses, next)
-				if !p.Out && serves && ipam.FamilyOf(e.Address).Has(a) && !slices.Contains(out, next) {
+				switch next := statusAddress(a, e.Pool); {
+				case p.Out || !family.Has(a) || slices.Contains(out, next):
+				case slices.Contains(l.Status.Addresses, next) || words[family].good(p.Name):
 					out = append(out, next)
+				case p.Live && !words[family].known(p.Name):
+					awaited = true
 				}
 			}
 		}
@@ -94,7 +101,110 @@ func hostAddresses(l *clusterv1.LoadBalancer, held []ipam.Entry, programmed proo
 		}
 		return strings.Compare(a.Value, b.Value)
 	})
-	return out
+	return out, awaited
+}
+
+// words are what the proxies say whose hosts have an address of a family.
+type words struct {
+	// serves are the ports of hosts, of those that the LoadBalancer holds, which a proxy is known to serve; by its name.
+	serves map[string][]ipam.Port
+	// enough is how many of them make a host a good one.
+	enough int
+}
+
+// hear asks the proxies what they serve. Clients may be sent to a host that serves a port, and refuses none that is served
+// elsewhere; where each host refuses one that another serves, none is better.
+func hear(l *clusterv1.LoadBalancer, held []ipam.Entry, family ipam.Family, need proof.Vector, proxies []*proof.Proxy) *words {
+	var ports []ipam.Port
+	for _, e := range held {
+		if e.OfHosts() && family.Has(e.Address) {
+			ports = append(ports, e.Port)
+		}
+	}
+	w, somewhere, kept := &words{serves: map[string][]ipam.Port{}, enough: 1}, map[ipam.Port]bool{}, false
+	for _, p := range proxies {
+		if p.Out || !slices.ContainsFunc(p.Addresses, family.Has) {
+			continue
+		}
+		refused, known := p.Refuses(l.Namespace, l.Name, need)
+		served := slices.DeleteFunc(slices.Clone(ports), func(port ipam.Port) bool {
+			return slices.ContainsFunc(refused, func(x proof.Problem) bool {
+				return x.Port == 0 || x.Port == port.Number && x.Protocol == port.Protocol
+			})
+		})
+		switch {
+		case known:
+			w.serves[p.Name] = served
+		case showsOne(l, p.Addresses):
+			kept = true // it can't say now what it serves: as before, all
+		default:
+			continue
+		}
+		for _, port := range served {
+			somewhere[port] = true
+		}
+	}
+	for _, served := range w.serves {
+		if kept || len(served) == len(somewhere) {
+			w.enough = max(len(somewhere), 1)
+		}
+	}
+	return w
+}
+
+// showsOne says that a LoadBalancer shows one of the addresses.
+func showsOne(l *clusterv1.LoadBalancer, addresses []netip.Addr) bool {
+	return slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool {
+		return slices.ContainsFunc(addresses, func(own netip.Addr) bool { return own.String() == a.Value })
+	})
+}
+
+func (w *words) known(proxy string) bool {
+	_, known := w.serves[proxy]
+	return known
+}
+
+// good says that clients may be sent to a proxy's host.
+func (w *words) good(proxy string) bool { return len(w.serves[proxy]) >= w.enough }
+
+// keep judges what was Programmed once and stays so; false: no host has an address any more on which it could be served.
+func (r *Reconciler) keep(l *clusterv1.LoadBalancer, f *facts) bool {
+	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
+	need := proof.Vector{LoadBalancers: r.Versions.Of(l), Addresses: f.grant.Version}
+	onHosts := slices.ContainsFunc(f.grant.Held, func(e ipam.Entry) bool { return e.OfHosts() })
+	if onHosts { // before the proxies are looked at, so that no change of theirs is missed
+		need = r.joining.ask(ref, question{l.UID, l.Generation, strings.Join(f.grant.Addresses(), ","), f.pool, need, r.Now()}).need
+	}
+	proxies := r.Fleet.Pool(f.pool)
+	hosts, awaited := hostAddresses(l, f.grant.Held, need, proxies)
+	if awaited {
+		r.joining.answered(ref, proof.JudgeProgrammed(ref.Namespace, ref.Name, need, proxies))
+	} else {
+		r.joining.forget(ref)
+	}
+	if f.hosts = hosts; f.homeless() != "" {
+		return false
+	}
+	r.pending.forget(ref)
+	f.kept, f.programmed = true, proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, proxies)
+	return true
+}
+
+// unasked drops what is asked of the proxies about a LoadBalancer.
+func (r *Reconciler) unasked(ref ipam.Ref) {
+	r.pending.forget(ref)
+	r.joining.forget(ref)
+}
+
+// homeless is the family of which it holds ports of hosts, and no host has an address that it is served on; empty: none.
+func (f *facts) homeless() ipam.Family {
+	for _, e := range f.grant.Held {
+		family := ipam.FamilyOf(e.Address)
+		if e.OfHosts() && !slices.ContainsFunc(f.hosts, func(a clusterv1.LoadBalancerAddress) bool { return string(a.Family) == string(family) }) {
+			return family
+		}
+	}
+	return ""
 }
 
 func statusAddress(a netip.Addr, pool string) clusterv1.LoadBalancerAddress {

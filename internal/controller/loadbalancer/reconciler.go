@@ -65,6 +65,8 @@ type Reconciler struct {
 	Queue   *kit.Queue
 	pending *pending
 	hosts   hosts
+	// joining are those that stay Programmed, and await a live proxy whose host they don't show.
+	joining *pending
 	// way is the grants': in a burst, statuses of what is granted are written behind them.
 	way *yield.Way[ipam.Ref]
 	// turns are taken by changes of a namespace's LoadBalancers.
@@ -76,7 +78,7 @@ func New(o Options) *Reconciler {
 	if o.Services == nil {
 		o.Services = service.New(service.Options{})
 	}
-	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending()}
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, pending: newPending(), joining: newPending()}
 	r.way = yield.New(
 		func(ref ipam.Ref) string { return ref.Namespace },
 		r.Wake)
@@ -93,8 +95,10 @@ func (r *Reconciler) fleetChanged(c fleet.Change) {
 		r.lookAtHosts()
 	}
 	for pool := range c.Pools {
-		for _, ref := range r.pending.differing(pool, r.Fleet.Pool(pool)) {
-			r.Wake(ref)
+		for _, waits := range []*pending{r.pending, r.joining} {
+			for _, ref := range waits.differing(pool, r.Fleet.Pool(pool)) {
+				r.Wake(ref)
+			}
 		}
 	}
 	for key := range c.LoadBalancers {
@@ -249,16 +253,14 @@ func (r *Reconciler) note(ctx context.Context, l *clusterv1.LoadBalancer, grant 
 func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	if _, refused := refusedAll(f.problems, f.ports()); refused || len(f.grant.Held) == 0 {
-		r.pending.forget(ref)
+		r.unasked(ref)
 		return
 	}
 	f.pool = f.grant.Held[0].ProxyPool
-	if f.kept = kept(l, f.grant); f.kept {
-		r.pending.forget(ref)
-		f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, r.Fleet.Pool(f.pool))
-		f.hosts = hostAddresses(l, f.grant.Held, f.programmed, r.Fleet.Pool(f.pool))
+	if kept(l, f.grant) && r.keep(l, f) {
 		return
 	}
+	r.joining.forget(ref)
 	need := proof.Vector{LoadBalancers: r.Versions.Of(l), Addresses: f.grant.Version, TargetGroups: in.targetGroups}
 	if in.class != nil {
 		need.Classes = r.Versions.Of(in.class)
@@ -269,7 +271,7 @@ func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 	q := r.pending.ask(ref, question{l.UID, l.Generation, strings.Join(f.grant.Addresses(), ","), f.pool, need, r.Now()})
 	proxies := r.Fleet.Pool(f.pool)
 	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, proxies)
-	f.hosts = hostAddresses(l, f.grant.Held, f.programmed, proxies)
+	f.hosts, _ = hostAddresses(l, f.grant.Held, q.need, proxies)
 	r.pending.answered(ref, f.programmed)
 }
 

@@ -29,7 +29,7 @@ func (r *Reconciler) onService(ctx context.Context, l *clusterv1.LoadBalancer, i
 			return true, reconcile.Result{RequeueAfter: moment}, nil // nothing is given up while proxies serve on what they had
 		}
 	}
-	r.pending.forget(ref)
+	r.unasked(ref)
 	if err := r.Keeper.Release(ctx, ref); err != nil {
 		return true, reconcile.Result{}, err
 	}

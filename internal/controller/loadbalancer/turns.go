@@ -16,7 +16,7 @@ func contentOf(l *clusterv1.LoadBalancer) string { return fmt.Sprint(l.UID, "/",
 
 // forget drops what is remembered of a LoadBalancer that is gone, or goes.
 func (r *Reconciler) forget(ref ipam.Ref) {
-	r.pending.forget(ref)
+	r.unasked(ref)
 	r.Metrics.forget(ref)
 	r.turns.Forget(ref.Namespace, ref)
 }
