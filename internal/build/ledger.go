@@ -114,6 +114,35 @@ func ServedAt(a *v1alpha1.Address, own []netip.Addr) (whole []netip.Addr, socket
 	return nil, sockets
 }
 
+// GrantedAtHost says that an Address grants something to a proxy pool at a host's own addresses, as one of them or on all hosts.
+func GrantedAtHost(a *v1alpha1.Address, pool string, own []netip.Addr) bool {
+	if len(own) == 0 || a.DeletionTimestamp != nil || a.Spec.ProxyPool != pool ||
+		a.Spec.Phase != v1alpha1.AddressGranted && a.Spec.Phase != v1alpha1.AddressMoved {
+		return false
+	}
+	addr, err := netip.ParseAddr(a.Spec.Address)
+	return err == nil && (addr.IsUnspecified() || slices.Contains(own, addr.Unmap()))
+}
+
+// FrontendsOf are what an Address of this host's pool lists for its holders, where it is served here.
+func FrontendsOf(a *v1alpha1.Address, own []netip.Addr) []lb.FrontendID {
+	addr, err := netip.ParseAddr(a.Spec.Address)
+	if err != nil {
+		return nil
+	}
+	var out []lb.FrontendID
+	for _, at := range places(addr.Unmap(), own) {
+		for _, h := range a.Spec.Holders {
+			for _, s := range h.Ports {
+				if p, port, ok := parsePort(s); ok {
+					out = append(out, lb.FrontendID{Tenant: lb.TenantID(h.Namespace), LoadBalancer: h.Name, Address: at, Protocol: p, Port: port})
+				}
+			}
+		}
+	}
+	return out
+}
+
 // parsePort reads a holder's port, such as TCP/80.
 func parsePort(s string) (lb.Protocol, uint16, bool) {
 	p, n, ok := strings.Cut(s, "/")

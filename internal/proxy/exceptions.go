@@ -3,14 +3,12 @@ package proxy
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/lb"
 )
 
@@ -146,7 +144,7 @@ func (c *content) finish() {
 	slices.SortFunc(c.Members, func(a, b v1alpha1.ReportedMember) int {
 		return cmp.Or(cmp.Compare(weight(a.State), weight(b.State)), cmp.Compare(a.TargetGroup, b.TargetGroup), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Check, b.Check), cmp.Compare(a.TargetUID, b.TargetUID), cmp.Compare(a.GroupUID, b.GroupUID))
 	})
-	slices.SortFunc(c.Addresses, func(a, b v1alpha1.ReportedAddress) int { return cmp.Compare(a.Name, b.Name) })
+	c.fewAddresses()
 	if len(c.Refused) > maxEntries {
 		c.Refused, c.Truncated = c.Refused[:maxEntries], true
 	}
@@ -155,9 +153,6 @@ func (c *content) finish() {
 	}
 	if len(c.Members) > maxEntries {
 		c.Members, c.Truncated = c.Members[:maxEntries], true
-	}
-	if len(c.Addresses) > maxEntries {
-		c.Addresses, c.Truncated = c.Addresses[:maxEntries], true
 	}
 }
 
@@ -264,49 +259,6 @@ func draining(s *served, in func(string) *content) {
 				add(own, v1alpha1.ReportedGone, 0)
 			case !listed: // By it alone it is asked whether the target is gone.
 				add(own, v1alpha1.ReportedDraining, 0)
-			}
-		}
-	}
-}
-
-// releasing names each address that is to be released, in each holder's namespace: Gone when its listeners are closed and
-// no connection is open. Where a port is granted by itself, that goes for the port.
-func releasing(s *served, in func(string) *content) {
-	if len(s.Releasing) == 0 {
-		return
-	}
-	listening := func(a netip.Addr) bool { // by their order: there may be tens of thousands
-		_, found := slices.BinarySearchFunc(s.Program.Listeners, a, func(l lb.Listener, a netip.Addr) int { return l.Socket.Address.Compare(a) })
-		return found
-	}
-	listeningAt := func(at lb.Socket) bool {
-		_, found := slices.BinarySearchFunc(s.Program.Listeners, at, func(l lb.Listener, at lb.Socket) int { return l.Socket.Compare(at) })
-		return found
-	}
-	closing, closingAt := map[netip.Addr]int64{}, map[lb.Socket]int64{}
-	for f, n := range s.Observation.Closing {
-		closing[f.Address] += n
-		closingAt[f.Socket()] += n
-	}
-	for _, a := range s.Releasing {
-		e := v1alpha1.ReportedAddress{Name: a.Name, UID: string(a.UID), State: v1alpha1.ReportedGone}
-		whole, sockets := build.ServedAt(a, s.Own)
-		for _, at := range whole {
-			if n, open := closing[at]; open || listening(at) {
-				e.State, e.OpenConnections = v1alpha1.ReportedDraining, e.OpenConnections+n
-			}
-		}
-		for _, at := range sockets {
-			if n, open := closingAt[at]; open || listeningAt(at) {
-				e.State, e.OpenConnections = v1alpha1.ReportedDraining, e.OpenConnections+n
-			}
-		}
-		seen := map[string]bool{}
-		for _, h := range a.Spec.Holders {
-			if !seen[h.Namespace] {
-				seen[h.Namespace] = true
-				c := in(h.Namespace)
-				c.Addresses = append(c.Addresses, e)
 			}
 		}
 	}

@@ -216,6 +216,8 @@ type world struct {
 	proxy   *Proxy
 	stop    func()
 	version int
+	// own addresses of the host.
+	own []netip.Addr
 }
 
 // fakeSource leaves the Inbox to the test.
@@ -243,9 +245,11 @@ func unstarted(t *testing.T) *world {
 
 func (w *world) start(stateDir string) {
 	o := Options{
-		Name: "edge-1", Pool: "edge", Version: "test", Hub: w.hub, Source: fakeSource{},
-		NewBuilder: func() Builder { return build.New(build.Options{ProxyPool: "edge", Check: w.dp.Check}) },
-		Dataplane:  w.dp, Checker: w.checker, Names: w.names, StateDir: stateDir, ShutdownTimeout: time.Second,
+		Name: "edge-1", Pool: "edge", Version: "test", Addresses: w.own, Hub: w.hub, Source: fakeSource{},
+		NewBuilder: func() Builder {
+			return build.New(build.Options{ProxyPool: "edge", Addresses: w.own, Check: w.dp.Check})
+		},
+		Dataplane: w.dp, Checker: w.checker, Names: w.names, StateDir: stateDir, ShutdownTimeout: time.Second,
 		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 	}
 	w.proxy = New(o)

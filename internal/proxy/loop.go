@@ -80,7 +80,7 @@ type changed struct {
 }
 
 func newLoop(o Options, inbox *Inbox, own *Own, box *mailbox, g *LastGood, ready *atomic.Bool) *loop {
-	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, picture: newPicture(o.Pool, g), watched: newWatched(o.Pool), changes: map[changed]Change{}, hand: newHand()}
+	l := &loop{o: o, log: o.Logger, inbox: inbox, own: own, box: box, ready: ready, picture: newPicture(o.Pool, g), watched: newWatched(o.Pool, o.Addresses), changes: map[changed]Change{}, hand: newHand()}
 	l.builder = o.NewBuilder()
 	if g != nil {
 		b := o.NewBuilder()
@@ -230,7 +230,8 @@ func (l *loop) turn(ctx context.Context) {
 	}
 	state.Program, state.Checks = l.applied, l.watched.ownChecks()
 	if !state.Frozen.silent() {
-		state.Draining, state.Releasing, state.Own = l.watched.drainingList, l.watched.releasingList, l.o.Addresses
+		state.Draining, state.Releasing = l.watched.drainingList, l.watched.releasingList
+		state.Own, state.Beside = l.o.Addresses, l.watched.grantedBeside()
 	}
 	l.state, l.healthDirty, l.observeDirty = state, false, false
 	if l.fromHub {

@@ -37,9 +37,10 @@ type served struct {
 	Checks ownChecks
 	// Draining are the TargetGroups with a target that is to be drained.
 	Draining []*v1alpha1.TargetGroup
-	// Releasing are this pool's addresses that nobody may serve any more; Own are this host's.
-	Releasing []*v1alpha1.Address
-	Own       []netip.Addr
+	// Releasing are this pool's addresses that nobody may serve any more; Own are this host's, and Beside is what is granted
+	// at those, by address or on all hosts.
+	Releasing, Beside []*v1alpha1.Address
+	Own               []netip.Addr
 	// ApplyError is why the last Apply failed; Program is then the one before it.
 	ApplyError error
 }
@@ -58,10 +59,16 @@ type watched struct {
 	pool      string
 	draining  map[Key]*v1alpha1.TargetGroup
 	releasing map[Key]*v1alpha1.Address
+	// own addresses of this host; beside are the grants at them.
+	own    []netip.Addr
+	beside map[Key]*v1alpha1.Address
 	// The lists are made anew when the maps changed; served shares them.
 	drainingList  []*v1alpha1.TargetGroup
 	releasingList []*v1alpha1.Address
-	checks        map[string]map[string]*clusterv1.HealthCheck
+	// besideList is made anew when it is asked for: there may be thousands.
+	besideList   []*v1alpha1.Address
+	besideTurned bool
+	checks       map[string]map[string]*clusterv1.HealthCheck
 	// checksList is what checks were when they were asked for last, turned are the namespaces that have others since.
 	checksList ownChecks
 	turned     map[string]bool
@@ -80,8 +87,8 @@ func (c *namespaceChecks) ofTargetGroup(name, check string) bool {
 	return c == nil || build.OfTargetGroup(c.of[name], check)
 }
 
-func newWatched(pool string) *watched {
-	return &watched{pool: pool, draining: map[Key]*v1alpha1.TargetGroup{}, releasing: map[Key]*v1alpha1.Address{}, checks: map[string]map[string]*clusterv1.HealthCheck{}, turned: map[string]bool{}}
+func newWatched(pool string, own []netip.Addr) *watched {
+	return &watched{pool: pool, own: own, draining: map[Key]*v1alpha1.TargetGroup{}, releasing: map[Key]*v1alpha1.Address{}, beside: map[Key]*v1alpha1.Address{}, checks: map[string]map[string]*clusterv1.HealthCheck{}, turned: map[string]bool{}}
 }
 
 // noteCheck takes a TargetGroup's own check in; nil: it has none.
@@ -142,6 +149,7 @@ func (w *watched) note(c Change) {
 		}
 	case Addresses:
 		a, _ := c.Object.(*v1alpha1.Address)
+		w.noteBeside(c.Key, a)
 		if a != nil && (a.Spec.Phase != v1alpha1.AddressReleasing || a.Spec.ProxyPool != w.pool) {
 			a = nil
 		}
@@ -149,6 +157,24 @@ func (w *watched) note(c Change) {
 			w.releasingList = sorted(w.releasing)
 		}
 	}
+}
+
+// noteBeside takes in what is granted at this host's own addresses; nil: it is gone.
+func (w *watched) noteBeside(k Key, a *v1alpha1.Address) {
+	if a != nil && !build.GrantedAtHost(a, w.pool, w.own) {
+		a = nil
+	}
+	if keep(w.beside, k, a) {
+		w.besideTurned = true
+	}
+}
+
+// grantedBeside is what is granted at this host's own addresses.
+func (w *watched) grantedBeside() []*v1alpha1.Address {
+	if w.besideTurned {
+		w.besideList, w.besideTurned = slices.Collect(maps.Values(w.beside)), false
+	}
+	return w.besideList
 }
 
 func drainsAny(tg *v1alpha1.TargetGroup) bool {

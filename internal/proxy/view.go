@@ -34,7 +34,7 @@ func NewView(pool string, b Builder) *View { return NewViewAfter(pool, b, nil) }
 // NewViewAfter returns one that has heard nothing yet, and whose last-good file holds g; nil: it has none.
 func NewViewAfter(pool string, b Builder, g *LastGood) *View {
 	v := &View{
-		Inbox: newInbox(func(Resource, string) {}), builder: b, picture: newPicture(pool, g), watched: newWatched(pool), exceptions: newExceptions(nil, nil),
+		Inbox: newInbox(func(Resource, string) {}), builder: b, picture: newPicture(pool, g), watched: newWatched(pool, nil), exceptions: newExceptions(nil, nil),
 	}
 	if g != nil {
 		v.Inbox.remember(g.memory(), false)
