@@ -8,6 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/app"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // takenAlong: what goes with clusterctl's word takes its address along, and nobody gets it here before a person says so.
@@ -44,6 +45,12 @@ func takenAlong(h *hub) {
 		}
 		return nil
 	})
+	// What moved counts in the Tenant's bounds, so that nobody empties the pool by having one after the other move.
+	one := int32(1)
+	h.change(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: h.name}}, func(o client.Object) {
+		o.(*v1alpha1.Tenant).Spec.Quota = &v1alpha1.TenantQuota{Addresses: &one}
+	})
+	h.waitFor(again, "AddressGranted=False/QuotaExceeded")
 	h.delete(address)
 	h.eventually("one of them to be granted it", func(ctx ctx) error {
 		for _, l := range []*clusterv1.LoadBalancer{again, wish} {
