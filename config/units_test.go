@@ -48,6 +48,9 @@ func TestUnitsStartWhatThereIs(t *testing.T) {
 				t.Errorf("%s: fairlead proxy has no option %s", unit, w)
 			}
 		}
+		if !slices.Contains(words, "--address=${ADDRESS}") {
+			t.Errorf("%s: its proxy serves no pool of proxyHosts, whatever its host's addresses are", unit)
+		}
 		verify(t, unit, start[1], text)
 	}
 }

@@ -47,10 +47,7 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	own, err := ownAddresses(o.Addresses)
-	if err != nil {
-		return err
-	}
+	own := ownAddresses(o.Addresses, log)
 	raiseFileLimit(log)
 	scheme, err := Scheme()
 	if err != nil {
@@ -132,22 +129,27 @@ func (o *ProxyOptions) check() error {
 	return o.Metrics.check()
 }
 
-// ownAddresses reads this host's addresses, as others reach them.
-func ownAddresses(given []string) ([]netip.Addr, error) {
+// maxOwnAddresses is what a Proxy's spec.addresses holds.
+const maxOwnAddresses = 16
+
+// ownAddresses reads this host's addresses, as others reach them. What is no such address is left out with a warning, and an empty
+// one without: who starts no proxy for its sake serves nothing of all the rest.
+func ownAddresses(given []string, log *slog.Logger) []netip.Addr {
 	var out []netip.Addr
 	for _, s := range given {
 		a, err := netip.ParseAddr(s)
-		if err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() {
-			return nil, fmt.Errorf("--address %q: must be an IP address at which others reach this host, such as 192.0.2.20", s)
-		}
-		if a = a.Unmap(); !slices.Contains(out, a) {
+		a = a.Unmap()
+		switch {
+		case s == "" || slices.Contains(out, a):
+		case err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast():
+			log.Warn("--address is left out, pools of proxyHosts aren't served there: give an IP address at which others reach this host, such as 192.0.2.20", "address", s)
+		case len(out) == maxOwnAddresses:
+			log.Warn("--address is left out, pools of proxyHosts aren't served there: 16 addresses are the limit", "address", s)
+		default:
 			out = append(out, a)
 		}
 	}
-	if len(out) > 16 {
-		return nil, fmt.Errorf("--address: %d addresses are given, 16 are the limit: leave some out", len(out))
-	}
-	return out, nil
+	return out
 }
 
 func checkProxyName(name string) error {
