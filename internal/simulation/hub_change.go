@@ -125,11 +125,15 @@ func (w *World) become(next *server) {
 		}
 	}
 	was := w.server.uid
+	w.past = append(w.past, w.server)
 	w.incarnation++
 	w.result.Changed++
 	next.observe = w.observe
 	w.server, w.delayed = next, nil
 	w.renewed, w.returned = map[string]time.Time{}, map[string]int64{}
+	for _, o := range next.list(loadBalancers) {
+		w.forgoEnding(o, o)
+	}
 	careful := w.n(2) == 0
 	w.change = &change{copied: map[string][]v1alpha1.Holder{}, excused: map[*host]bool{}, known: map[string]bool{}, mixed: map[string]bool{}}
 	for _, o := range next.list(addresses) {

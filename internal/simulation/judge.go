@@ -22,6 +22,7 @@ import (
 // observe sees each change of the API server at its moment.
 func (w *World) observe(k kind, old, now client.Object) {
 	w.tell(k, old, now)
+	w.forgoEnding(old, now)
 	switch k {
 	case leases:
 		if l, ok := now.(*coordinationv1.Lease); ok {

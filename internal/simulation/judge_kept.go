@@ -8,7 +8,9 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/proxy"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // unfiled says that nobody but the kernel knows of a frontend: the process that had it served ended before its file named it.
@@ -21,7 +23,7 @@ func (w *World) keep(h *host) {
 	}
 	for _, f := range h.plane.frontends() {
 		l, _ := w.server.objects[loadBalancers][types.NamespacedName{Namespace: string(f.Tenant), Name: f.LoadBalancer}].(*clusterv1.LoadBalancer)
-		if l != nil && programmed(l) && !h.unfiled(f) && w.wants(f) && w.grants(f) && w.server.stands(l.Namespace) && !h.refuse[f.Port] {
+		if l != nil && programmed(l) && !h.unfiled(f) && w.wants(f) && w.server.grants(f) && w.server.stands(l.Namespace) && !h.refuse[f.Port] {
 			h.keeps[conn{frontend: f}] = true
 			w.result.Kept++
 		}
@@ -41,8 +43,8 @@ func (w *World) wants(f lb.FrontendID) bool {
 }
 
 // grants says that the ledger gives a frontend to whom it is of.
-func (w *World) grants(f lb.FrontendID) bool {
-	a, _ := w.server.objects[addresses][types.NamespacedName{Name: ipam.AddressName(f.Address)}].(*v1alpha1.Address)
+func (s *server) grants(f lb.FrontendID) bool {
+	a, _ := s.objects[addresses][types.NamespacedName{Name: ipam.AddressName(f.Address)}].(*v1alpha1.Address)
 	return a != nil && a.Spec.Phase == v1alpha1.AddressGranted && slices.ContainsFunc(a.Spec.Holders, func(h v1alpha1.Holder) bool {
 		return h.Namespace == string(f.Tenant) && h.Name == f.LoadBalancer && slices.Contains(h.Ports, fmt.Sprintf("TCP/%d", f.Port))
 	})
@@ -65,6 +67,47 @@ func (w *World) judgeKept(h *host) {
 		if !h.plane.has(c.frontend) {
 			f := c.frontend
 			w.broken("%s serves %s/%s port %d of %s no more, for the hub has changed", h.name, f.Tenant, f.LoadBalancer, f.Port, f.Address)
+		}
+	}
+}
+
+// obeys forgets what the last word of the hub before this one has ended, of which the host has heard before it asked who the hub is.
+func (h *host) obeys(before, next proxy.Wanted) {
+	known := h.asked
+	if before.Era != next.Era {
+		known = h.before
+	}
+	if known == h.w.incarnation {
+		return
+	}
+	for c := range h.keeps {
+		if !h.plane.has(c.frontend) && h.w.past[known].ended(c.frontend) {
+			delete(h.keeps, c)
+		}
+	}
+}
+
+// ended says that a hub has a frontend no more, or takes it away.
+func (s *server) ended(f lb.FrontendID) bool {
+	l, _ := s.objects[loadBalancers][types.NamespacedName{Namespace: string(f.Tenant), Name: f.LoadBalancer}].(*clusterv1.LoadBalancer)
+	return l == nil || l.DeletionTimestamp != nil || !s.grants(f) ||
+		!slices.ContainsFunc(l.Spec.Ports, func(p clusterv1.Port) bool { return p.Port == int32(f.Port) })
+}
+
+// forgoEnding forgets what goes with its namespace: it was ending when the copy was made, and the hub goes on with that.
+func (w *World) forgoEnding(old, now client.Object) {
+	switch o := old.(type) {
+	case *clusterv1.LoadBalancer:
+		if !w.server.stands(o.Namespace) && (now == nil || now.GetDeletionTimestamp() != nil) {
+			w.forgo(o.Namespace, o.Name)
+		}
+	case *v1alpha1.Address:
+		next, _ := now.(*v1alpha1.Address)
+		for _, h := range o.Spec.Holders {
+			goes := next == nil || next.Spec.Phase != v1alpha1.AddressGranted || !slices.ContainsFunc(next.Spec.Holders, func(n v1alpha1.Holder) bool { return n.Namespace == h.Namespace && n.Name == h.Name })
+			if goes && !w.server.stands(h.Namespace) {
+				w.forgo(h.Namespace, h.Name)
+			}
 		}
 	}
 }

@@ -52,7 +52,8 @@ type process struct {
 	// linked is the era of the watches, era that of what is written, spoken that in which the Proxy was.
 	linked, era, spoken int
 	// asked is the change of the hub of which it has asked, or after which it began: before, what it shows is of the hub before.
-	asked int
+	// before is the one that asked was until then.
+	asked, before int
 	// spoke is the change of the hub after which it has said who it is, or which has not lost that.
 	spoke   int
 	started time.Time
@@ -85,7 +86,9 @@ type process struct {
 	known     map[string]*v1alpha1.ProxyReport
 	writtenAt map[string]time.Time
 	// absent are namespaces that take nothing any more, and held those whose report can't be written, until when that is left so.
+	// untaken are the reports that the former didn't take.
 	absent, held map[string]time.Time
+	untaken      map[string]*v1alpha1.ProxyReport
 	reread       bool
 	version      int64 // of its newest report
 	published    string
@@ -122,10 +125,11 @@ func (h *host) start() {
 		good = &forgets
 	}
 	h.process = process{
-		boot: boot, started: time.Now(), since: h.w.server.version, asked: h.w.incarnation, generations: map[types.NamespacedName]generation{},
+		boot: boot, started: time.Now(), since: h.w.server.version, asked: h.w.incarnation, before: h.w.incarnation, generations: map[types.NamespacedName]generation{},
 		view:      proxy.NewViewAfter(proxyPool, build.New(build.Options{ProxyPool: proxyPool}), good),
 		firstFile: true, reread: true, published: "{}", renewAt: time.Now(), spoken: -1, spoke: -1,
 		writtenAt: map[string]time.Time{}, absent: map[string]time.Time{}, held: map[string]time.Time{},
+		untaken: map[string]*v1alpha1.ProxyReport{},
 	}
 	h.link = newLink(h.w, h, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports)
 	if good != nil {

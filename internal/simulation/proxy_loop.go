@@ -72,6 +72,7 @@ func (h *host) turn() bool {
 	h.apply(next.Program)
 	h.align(next)
 	h.untell(before, next)
+	h.obeys(before, next)
 	h.plane.served = s.served
 	s.outcome = dataplane.Outcome{Refused: slices.Clone(h.plane.refused)}
 	s.seen = h.observe()

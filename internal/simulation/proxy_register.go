@@ -26,7 +26,14 @@ func (h *host) confirm(q proxy.Question) {
 		return
 	}
 	h.view.Inbox.Answer(q, a)
-	h.asked = h.w.incarnation
+	h.hears()
+}
+
+// hears notes that it has asked the present hub who that is.
+func (h *host) hears() {
+	if h.asked != h.w.incarnation {
+		h.before, h.asked = h.asked, h.w.incarnation
+	}
 }
 
 func (h *host) register() {
@@ -61,7 +68,8 @@ func (h *host) register() {
 	if o, err = h.link.update(px); err != nil {
 		return
 	}
-	h.object, h.registered, h.reread, h.spoken, h.asked = o.(*v1alpha1.Proxy), true, true, h.era, h.w.incarnation
+	h.object, h.registered, h.reread, h.spoken = o.(*v1alpha1.Proxy), true, true, h.era
+	h.hears()
 	h.view.Inbox.Wrote(h.era, uid, h.object.UID, h.object.Status.Seq)
 	h.published, h.seq = "{}", h.object.Status.Seq
 	h.renewAt = time.Now()

@@ -62,6 +62,8 @@ type World struct {
 	// incarnation counts how often the hub has become another.
 	incarnation int
 	change      *change
+	// past are the hubs that were, each as it stood last, by incarnation.
+	past []*server
 	// copies that people keep of the hub, the newest last.
 	copies []hubCopy
 	// restoring is what a person says of the pool.
