@@ -48,12 +48,13 @@
 // go on to it after the port was given to another tenant). Nor what a
 // status that is Programmed already says of ports that come to it later.
 //
-// A proxy that joins, starts anew or comes back after a silence counts once the manager has heard of it.
+// A proxy that joins, starts anew or comes back after a silence counts once the manager has heard of it. One that has heard of a hub what it
+// has yet to follow, and asks only after the hub has changed again, follows that: what its last word ended isn't kept. Nor is what goes with a
+// namespace that was ending when the copy was made: Kubernetes goes on with that.
 //
 // What it finds, and nobody mended yet, the worst first:
 //
-//   - Of 5000 schedules of hubs that change, some six have a proxy take away what it is to serve on, or something Programmed that it doesn't serve:
-//     seeds 2469, 3238, 3321, 3356, 4549 and 4967. Whether it is the product or the play is not known yet.
+//   - An Address that is adopted for a LoadBalancer which the hub lacks is released where the answer to its creation is lost (seed 3238).
 //   - A proxy that serves nothing when the hub changes (it has just joined) thaws at once and serves by the old copy's ledger. Then it
 //     contradicts those who are frozen, and nothing is adopted before a person fences one side (World.decide does).
 //   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when
@@ -79,7 +80,7 @@
 // that were tried where they were broken. A Lease names the status that its versions belong to. A report that stands by a write without an answer is named in
 // the next status. An agent looks live at what is there before it notes an epoch. A proxy reads who the hub is before it registers. A
 // manager asks the API server, not its cache, before it grants and lets go. A listed Lease is not a renewed one. A manager
-// whose caches' versions go back ends.
+// whose caches' versions go back ends. A namespace that took no report of what is refused in it is held.
 //
 // Files: world.go begins, schedule.go and temper.go say what happens next, faults.go, hub_change.go, rivals.go and people.go what goes
 // wrong and who mends it, settle.go how it ends. server.go and link.go are the API server and the way to it. manager*.go, proxy*.go and

@@ -46,6 +46,7 @@ func (h *host) report() bool {
 		h.era, h.registered, h.object, h.now = era, false, nil, resting
 		h.known, h.version, h.reread = nil, 0, true
 		clear(h.absent)
+		clear(h.untaken)
 		clear(h.held)
 	}
 	if !h.registered {

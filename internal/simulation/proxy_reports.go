@@ -46,7 +46,7 @@ func (h *host) differs(ns string, want *v1alpha1.ProxyReport) (write bool) {
 	case time.Now().Before(h.held[ns]):
 		return false
 	case have == nil:
-		return want != nil && !time.Now().Before(h.absent[ns])
+		return want != nil && (!time.Now().Before(h.absent[ns]) || provesOther(h.untaken[ns], want))
 	case have.Boot != h.boot:
 		return true
 	case want == nil && emptyReport(have):
@@ -67,6 +67,36 @@ func emptyReport(r *v1alpha1.ProxyReport) bool {
 func provesGone(r *v1alpha1.ProxyReport) bool {
 	return slices.ContainsFunc(r.Members, func(m v1alpha1.ReportedMember) bool { return m.State == v1alpha1.ReportedGone }) ||
 		slices.ContainsFunc(r.Addresses, func(a v1alpha1.ReportedAddress) bool { return a.State == v1alpha1.ReportedGone })
+}
+
+// provesOther says that a report has another word in it that somebody may act on, however many connections are open.
+func provesOther(a, b *v1alpha1.ProxyReport) bool {
+	if a == nil {
+		return true
+	}
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, r := range []*v1alpha1.ProxyReport{a, b} {
+		for i := range r.Addresses {
+			r.Addresses[i].OpenConnections = 0
+		}
+		for i := range r.Members {
+			r.Members[i].OpenConnections = 0
+		}
+	}
+	return !equality.Semantic.DeepEqual(a.Refused, b.Refused) || !equality.Semantic.DeepEqual(a.Addresses, b.Addresses) ||
+		!equality.Semantic.DeepEqual(a.Members, b.Members) || !equality.Semantic.DeepEqual(a.Serves, b.Serves)
+}
+
+// heldNames are the namespaces in which nothing is proven by reports: those that took none of what is refused, too.
+func (h *host) heldNames() []string {
+	out := sortedNames(h.held)
+	for ns := range h.absent {
+		if r := h.untaken[ns]; h.known[ns] == nil && r != nil && len(r.Refused) > 0 {
+			out = append(out, ns)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // owes says that a report is due by the time alone.
@@ -115,7 +145,7 @@ func (h *host) writeReports() bool {
 	want := h.want()
 	for _, ns := range append(slices.Clone(namespaces), v1alpha1.SystemNamespace) {
 		next := want[ns]
-		if next == nil && !time.Now().Before(h.absent[ns]) {
+		if next == nil {
 			delete(h.absent, ns)
 		}
 		if !h.differs(ns, next) {
@@ -160,7 +190,7 @@ func (h *host) writeReport(ns string, next *v1alpha1.ProxyReport) bool {
 	}
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), have == nil && apierrors.IsNotFound(err):
-		h.absent[ns] = time.Now().Add(absentFor)
+		h.absent[ns], h.untaken[ns] = time.Now().Add(absentFor), next
 		delete(h.held, ns)
 		return true
 	case apierrors.IsForbidden(err):

@@ -15,7 +15,7 @@ func (h *host) statusNow() v1alpha1.ProxyStatus {
 	t := h.told.wanted
 	next := v1alpha1.ProxyStatus{
 		Boot: h.boot, Seq: h.object.Status.Seq, HubUID: h.object.Status.HubUID, Phase: v1alpha1.ProxyServing, Through: t.Versions.Through(),
-		Epoch: t.Epoch, ThawedEpoch: h.view.Inbox.Memory().Thawed, Held: sortedNames(h.held), Frontends: int32(len(t.Program.Listeners)),
+		Epoch: t.Epoch, ThawedEpoch: h.view.Inbox.Memory().Thawed, Held: h.heldNames(), Frontends: int32(len(t.Program.Listeners)),
 		Conditions: slices.Clone(h.object.Status.Conditions),
 	}
 	if h.version > 0 {

@@ -63,6 +63,22 @@ func TestAHubThatChangesTakesNothingAway(t *testing.T) {
 	}
 }
 
+// TestWhatOnceBrokeHolds plays schedules in which something was taken away, or was Programmed and not served, before it was mended. They are
+// the same schedules for as long as nobody draws otherwise.
+func TestWhatOnceBrokeHolds(t *testing.T) {
+	for seed, why := range map[uint64]string{
+		2469: "the hub changes twice before a proxy asks, that has heard of the one before that a frontend ends",
+		3321: "a namespace was ending when the copy was made",
+		3356: "a namespace was ending when the copy was made, and its Tenant's agent is awaited",
+		4549: "the hub operator's own namespace was ending when the copy was made",
+		4967: "a namespace that took no report is made anew",
+	} {
+		if r := run(t, simulation.Options{Seed: seed, Changes: true}); r.Broken != "" {
+			t.Errorf("seed %d (%s): %s", seed, why, r.Broken)
+		}
+	}
+}
+
 // summary is what happened in all schedules.
 type summary struct {
 	sync.Mutex
