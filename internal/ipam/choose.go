@@ -60,6 +60,9 @@ func (c *chooser) one(f Family) ([]Step, *problem) {
 		}
 	}
 	if len(granted) > 0 {
+		if s := c.rehoused(granted); len(s) > 0 {
+			return s, nil
+		}
 		return c.held(granted)
 	}
 	if s, p := c.tryWishes(); len(s) > 0 || p != nil {

@@ -19,6 +19,7 @@ type Ledger struct {
 	pools     map[string]*poolState
 	frozen    map[string]Frozen
 	hosts     map[string][]netip.Addr // own addresses, by pool of proxies
+	away      map[string][]netip.Addr // those of hosts that can't serve now
 }
 
 type poolState struct {

@@ -11,8 +11,8 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 )
 
-// SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies.
-func (l *Ledger) SetHosts(hosts map[string][]netip.Addr) { l.hosts = hosts }
+// SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies. Away are those of hosts that can't serve now, and may again.
+func (l *Ledger) SetHosts(hosts, away map[string][]netip.Addr) { l.hosts, l.away = hosts, away }
 
 // OfHosts names the pools that have the addresses of hosts.
 func (l *Ledger) OfHosts() []string {
@@ -41,6 +41,22 @@ func (l *Ledger) OnHosts(proxyPool string) []Ref {
 // hostsHave says that hosts have an address of the family. While none is known, any may be.
 func (l *Ledger) hostsHave(proxyPool string, f Family) bool {
 	return len(l.hosts[proxyPool]) == 0 || slices.ContainsFunc(l.hosts[proxyPool], f.Has)
+}
+
+// rehoused grants its ports of hosts anew where no host has an address of their family, and any family will do: they were
+// granted before a host was known, or all those have gone.
+func (c *chooser) rehoused(granted []Entry) []Step {
+	pool := granted[0].Pool
+	if c.family != AnyFamily || slices.ContainsFunc(granted, func(e Entry) bool {
+		f := FamilyOf(e.Address)
+		return !e.OfHosts() || e.Pool != pool || e.ProxyPool != c.ProxyPool || c.hostsHave(e.ProxyPool, f) || slices.ContainsFunc(c.away[e.ProxyPool], f.Has)
+	}) {
+		return nil
+	}
+	c.leaving[pool] += len(granted)
+	s, _ := c.fresh() // why it stays is that no host serves it, which its proxies say
+	c.leaving[pool] -= len(granted)
+	return s
 }
 
 // poolOfHost is the first of the pools that has the addresses of hosts, if want is one of them; else nil.

@@ -202,7 +202,7 @@ func TestPortsOfHosts(t *testing.T) {
 		t.Fatalf("%+v", u)
 	}
 	// A wish for what a status showed is fulfilled by the port on all hosts.
-	l.SetHosts(map[string][]netip.Addr{"edge": {one}})
+	l.SetHosts(map[string][]netip.Addr{"edge": {one}}, nil)
 	wish := needs("b", "y", 20002)
 	wish.Wanted = []netip.Addr{one}
 	if d := grantAll(l, wish); names(d) != "hosts-edge.ipv4.tcp.20002" || d.Reason != "" {
@@ -217,12 +217,12 @@ func TestPortsOfHosts(t *testing.T) {
 	if d := grantAll(l, both); !d.Waits() || d.Reason != clusterv1.ReasonFamilyNotInPool {
 		t.Fatalf("%+v", d)
 	}
-	l.SetHosts(map[string][]netip.Addr{"edge": {one, other}})
+	l.SetHosts(map[string][]netip.Addr{"edge": {one, other}}, nil)
 	if d := grantAll(l, both); names(d) != "hosts-edge.ipv4.tcp.20003 hosts-edge.ipv6.tcp.20003" {
 		t.Fatalf("%+v", d)
 	}
 	// Fewer ports, no hosts: nothing is torn down.
-	l.SetHosts(nil)
+	l.SetHosts(nil, nil)
 	l.SetPools([]Pool{hostsPool("20008-20009")})
 	for _, n := range []Needs{needs("a", "x", 20001), wish, both} {
 		if d := grantAll(l, n); !d.Keeps() {
@@ -236,6 +236,47 @@ func TestPortsOfHosts(t *testing.T) {
 	elsewhere := needs("c", "n", 20008)
 	elsewhere.ProxyPool = "internal"
 	if d := grantAll(l, elsewhere); !d.Waits() || d.Reason != clusterv1.ReasonNotSupported || !strings.Contains(d.Message, "pool edge") {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// A LoadBalancer of any family whose ports were granted before a host was known goes where hosts have addresses.
+func TestPortsOfHostsMoveToTheFamilyThatTheHostsHave(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("2001:db8::200")
+	only := func(a netip.Addr) map[string][]netip.Addr { return map[string][]netip.Addr{"edge": {a}} }
+	l := New()
+	pool := hostsPool("20000-20009")
+	pool.PerTenant = 1
+	l.SetPools([]Pool{pool})
+	web := needs("a", "web", 20001)
+	grantAll(l, web)
+
+	l.SetHosts(nil, only(v4)) // its host left, and may come back
+	if d := grantAll(l, web); !d.Keeps() || names(d) != "hosts-edge.ipv4.tcp.20001" {
+		t.Fatalf("%+v", d)
+	}
+	l.SetHosts(only(v6), only(v4))
+	if d := grantAll(l, web); !d.Keeps() || names(d) != "hosts-edge.ipv4.tcp.20001" {
+		t.Fatalf("%+v", d)
+	}
+	four := web
+	four.Families = []Family{IPv4}
+	l.SetHosts(only(v6), nil)
+	if d := l.Decide(four, nil); !d.Keeps() || names(d) != "hosts-edge.ipv4.tcp.20001" {
+		t.Fatalf("who asks for IPv4: %+v", d)
+	}
+	d := grantAll(l, web)
+	if names(d) != "hosts-edge.ipv6.tcp.20001" || len(d.Surplus) != 1 || d.Surplus[0].Name != "hosts-edge.ipv4.tcp.20001" || d.Reason != "" {
+		t.Fatalf("%+v", d)
+	}
+
+	// Where it can't be had there, it stays.
+	l = New()
+	l.SetPools([]Pool{hostsPool("20000-20009")})
+	grantAll(l, web)
+	l.SetHosts(only(v6), nil)
+	grantAll(l, needs("b", "first", 20001))
+	if d := grantAll(l, web); !d.Keeps() || names(d) != "hosts-edge.ipv4.tcp.20001" {
 		t.Fatalf("%+v", d)
 	}
 }

@@ -81,7 +81,7 @@ func TestEveryPoolKeepsItsPromises(t *testing.T) {
 func keepPromises(t *rapid.T, p Pool) {
 	q := &queue{Ledger: New(), asks: map[Ref]Needs{}, waiting: map[Ref]bool{}, had: map[Ref][]netip.Addr{}}
 	q.SetPools([]Pool{p})
-	q.SetHosts(map[string][]netip.Addr{"edge": {netip.MustParseAddr("192.0.2.200")}})
+	q.SetHosts(map[string][]netip.Addr{"edge": {netip.MustParseAddr("192.0.2.200")}}, nil)
 	clock := int64(0)
 	some := func(of map[Ref]Needs) (Ref, bool) {
 		var refs []Ref
@@ -160,7 +160,7 @@ func keepPromises(t *rapid.T, p Pool) {
 			hosts := q.hosts
 			q.Ledger = New()
 			q.SetPools([]Pool{p})
-			q.SetHosts(hosts)
+			q.SetHosts(hosts, nil)
 			for _, e := range entries {
 				e.Created = time.Unix(1, 0) // those that are written have an age
 				q.Set(e)

@@ -220,10 +220,10 @@ func (k *Keeper) SetPools(pools []ipam.Pool) {
 	k.unlock()
 }
 
-// SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies.
-func (k *Keeper) SetHosts(hosts map[string][]netip.Addr) {
+// SetHosts replaces the own addresses of the proxies' hosts, by pool of proxies: of those that can serve, and of those that are fenced or left.
+func (k *Keeper) SetHosts(hosts, away map[string][]netip.Addr) {
 	k.mu.Lock()
-	k.ledger.SetHosts(hosts)
+	k.ledger.SetHosts(hosts, away)
 	for _, pool := range k.ledger.OfHosts() {
 		k.changed[pool] = struct{}{}
 	}

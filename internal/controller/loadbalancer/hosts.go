@@ -55,13 +55,15 @@ func (r *Reconciler) lookAtHosts() {
 		return
 	}
 	r.hosts.said = next
-	own := map[string][]netip.Addr{}
+	own, away := map[string][]netip.Addr{}, map[string][]netip.Addr{}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
-		if h := next[name]; !h.out {
-			own[h.pool] = append(own[h.pool], h.addresses...)
+		h, to := next[name], own
+		if h.out {
+			to = away
 		}
+		to[h.pool] = append(to[h.pool], h.addresses...)
 	}
-	r.Keeper.SetHosts(own)
+	r.Keeper.SetHosts(own, away)
 	for pool := range differ {
 		for _, ref := range r.Keeper.OnHosts(pool) {
 			r.Wake(ref)
