@@ -140,7 +140,8 @@ type sweep struct {
 	d       *Dataplane
 	now     time.Time
 	whole   bool
-	partial bool // some may be missing
+	missing bool // some may not have been looked at
+	partial bool // so, or some that were to be ended have not been
 	found   found
 	leavers map[leaverKey]int64
 	closers map[closerKey]int64
@@ -160,7 +161,8 @@ func (d *Dataplane) sweep(now time.Time) found {
 			d.log.Warn("connections can't be counted", "err", err)
 			return found{active: true}
 		}
-		s.partial = err != nil
+		s.missing = err != nil
+		s.partial = s.missing
 	}
 	s.act()
 	return s.end()
@@ -378,10 +380,14 @@ func (s *sweep) end() found {
 		if len(sp.pools) > 0 {
 			continue
 		}
-		if sp.quiet++; s.perMark[sp.mark] > 0 {
+		switch {
+		case s.perMark[sp.mark] > 0:
 			sp.quiet = 0
 			s.found.lingers = true
-		} else {
+		case s.missing:
+			s.found.active = true
+		default:
+			sp.quiet++
 			s.found.active = true
 		}
 		if sp.quiet >= quietSweeps {
@@ -404,8 +410,7 @@ func (s *sweep) countLeft() {
 		if v.ended() || v.since.After(s.now) {
 			continue
 		}
-		s.found.changed = s.found.changed || v.open != s.leavers[k] || !v.counted
-		v.note(s.leavers[k])
+		s.note(&v.tally, s.leavers[k])
 		if v.ended() && v.gone {
 			delete(l.leavers, k)
 			continue
@@ -417,8 +422,7 @@ func (s *sweep) countLeft() {
 			s.found.active = true
 			continue
 		}
-		s.found.changed = s.found.changed || c.open != s.closers[k] || !c.counted
-		c.note(s.closers[k])
+		s.note(&c.tally, s.closers[k])
 		if c.ended() {
 			delete(l.closers, k)
 			s.d.use(k.socket.Address, -1, -one(c.assign))
@@ -426,6 +430,15 @@ func (s *sweep) countLeft() {
 		}
 		s.found.active = true
 	}
+}
+
+// note keeps a count. That none was seen says nothing where not all were looked at.
+func (s *sweep) note(t *tally, open int64) {
+	if s.missing && open == 0 {
+		return
+	}
+	s.found.changed = s.found.changed || t.open != open || !t.counted
+	t.note(open)
 }
 
 // forgetCut lets conntrack forget what was cut a while ago. Nobody but the watch knows of what was cut: it needs no lock.
