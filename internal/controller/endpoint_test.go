@@ -169,6 +169,20 @@ func TestClusterEndpoints(t *testing.T) {
 	h.shows(legacy, "other.example.com:6443")
 	h.surfaced(own, "True/Surfaced")
 
+	// A Cluster that is deleted and made again before its mirror is collected as garbage inherits no endpoint of it.
+	again := h.newCluster("again", map[string]any{"host": "dead.example.com", "port": int64(6443)})
+	h.create(again)
+	dead := h.newEndpoint("again", "again", "", 0)
+	h.surfaced(dead, "True/Surfaced")
+	if err := h.api.Delete(t.Context(), again, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
+	h.surfaced(dead, "False/ClusterNotFound")
+	again = h.newCluster("again", nil)
+	h.create(again)
+	h.gone(dead)
+	h.shows(again, ":0")
+
 	// Of several the primary, when somebody has said which; and nothing at all while the Cluster is paused.
 	paused := h.newCluster("paused", nil)
 	paused.SetAnnotations(map[string]string{"cluster.x-k8s.io/paused": ""})
@@ -185,7 +199,7 @@ func TestClusterEndpoints(t *testing.T) {
 	h.surfaced(b, "True/Surfaced")
 	h.surfaced(a, "False/NotPrimary")
 
-	patches := map[string]int{"scenario-1": 1, "legacy": 2, "paused": 1}
+	patches := map[string]int{"scenario-1": 1, "legacy": 2, "paused": 1, "again": 0}
 	for name := range h.infraClustersAreTold() {
 		patches[name] = 1
 	}

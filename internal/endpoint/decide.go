@@ -167,7 +167,11 @@ func (f *Facts) generate(p *Plan, value HostPort) {
 	source := f.source(value)
 	p.Generated = &Generated{value, source}
 	if source == FromInfraCluster {
-		p.problem(ReasonLegacyEndpoint, "the endpoint %s comes from spec.controlPlaneEndpoint of %s %s, a way that is to end: have its provider make a ClusterEndpoint, or make one", value, f.InfraCluster.Kind, f.InfraCluster.Name)
+		from := "the InfraCluster" // which may be gone, or not to be read
+		if i := f.InfraCluster; i != nil {
+			from = i.Kind + " " + i.Name
+		}
+		p.problem(ReasonLegacyEndpoint, "the endpoint %s comes from spec.controlPlaneEndpoint of %s, a way that is to end: have its provider make a ClusterEndpoint, or make one", value, from)
 	}
 }
 

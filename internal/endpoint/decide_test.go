@@ -43,6 +43,7 @@ func TestPrecedence(t *testing.T) {
 		"an explicit one before the LoadBalancer's":    {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
 		"an explicit one against the LoadBalancer's":   {Facts{LoadBalancer: lb(up, spec(test)), Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ReasonEndpointConflict},
 		"the Cluster was replaced, and is restored":    {Facts{Endpoints: []ClusterEndpoint{mirror(test, FromCluster)}, LoadBalancer: lb(up)}, test, test, HostPort{}, ""},
+		"an InfraCluster's, which can't be read now":   {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(test, FromInfraCluster)}}, test, test, HostPort{}, ReasonLegacyEndpoint},
 		"half an endpoint, which is completed":         {Facts{Cluster: HostPort{Host: "192.0.2.7"}, LoadBalancer: lb(up)}, vip, vip, HostPort{}, ""},
 		"half an endpoint of another":                  {Facts{Cluster: HostPort{Host: "api.example.com"}, LoadBalancer: lb(up)}, HostPort{Host: "api.example.com"}, HostPort{}, HostPort{}, ReasonEndpointIncomplete},
 		"half an endpoint, and nothing to complete it": {Facts{Cluster: HostPort{Port: 6443}}, HostPort{Port: 6443}, HostPort{}, HostPort{}, ReasonEndpointIncomplete},
@@ -132,7 +133,7 @@ func TestEndpointsComeToRest(t *testing.T) {
 			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: string(rune('a' + i)), HostPort: h("endpoint"), Primary: rapid.Bool().Draw(t, "primary")})
 		}
 		if g := h("generated"); g.Whole() {
-			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: "my-cluster", HostPort: g, Generated: true, Source: FromCluster})
+			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: "my-cluster", HostPort: g, Generated: true, Source: rapid.SampledFrom([]Source{FromCluster, FromInfraCluster, FromControlPlane, FromLoadBalancer}).Draw(t, "source")})
 		}
 		before := f.Cluster
 		for range 6 {

@@ -81,6 +81,9 @@ const (
 	// GeneratedFromAnnotation marks a ClusterEndpoint that mirrors its Cluster, made where nobody made one; its value is the
 	// kind that the endpoint came from. Without the annotation it is somebody's own.
 	GeneratedFromAnnotation = "fairlead.dev/generated-from"
+	// GeneratedForAnnotation on one that is generated is the UID of the Cluster that it mirrors: another Cluster that gets the
+	// name later is given nothing of it.
+	GeneratedForAnnotation = "fairlead.dev/generated-for"
 	// AcceptEndpointAnnotation on a Cluster says, as host:port, which endpoint is meant though another is in use.
 	AcceptEndpointAnnotation = "fairlead.dev/accept-endpoint"
 )

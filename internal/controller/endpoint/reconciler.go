@@ -62,6 +62,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		Still: still(c), Cluster: endpointOf(c), InUse: true,
 		ControlPlane: endpointOf(control.object), InfraCluster: infra.infraCluster(),
 	}
+	if facts.Still == "" {
+		if all, err = r.forget(ctx, c, all); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	for i := range all {
 		facts.Endpoints = append(facts.Endpoints, read(&all[i]))
 	}
@@ -136,6 +141,32 @@ func read(e *clusterv1.ClusterEndpoint) rules.ClusterEndpoint {
 	}
 }
 
+// forget deletes what mirrors another Cluster of this one's name, one that was deleted before: its endpoint is dead, and
+// garbage collection may come later. It returns the others.
+func (r *Reconciler) forget(ctx context.Context, c *unstructured.Unstructured, all []clusterv1.ClusterEndpoint) ([]clusterv1.ClusterEndpoint, error) {
+	var out []clusterv1.ClusterEndpoint
+	for i := range all {
+		e := &all[i]
+		_, generated := e.Annotations[clusterv1.GeneratedFromAnnotation]
+		if !generated || e.Annotations[clusterv1.GeneratedForAnnotation] == string(c.GetUID()) {
+			out = append(out, *e)
+			continue
+		}
+		if err := r.remove(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// remove deletes a generated one, if it is still as it was read.
+func (r *Reconciler) remove(ctx context.Context, e *clusterv1.ClusterEndpoint) error {
+	if err := r.Client.Delete(ctx, e, client.Preconditions{UID: &e.UID, ResourceVersion: &e.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the generated ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
+	}
+	return nil
+}
+
 func has(p rules.Plan, reason string) bool {
 	return slices.ContainsFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == reason })
 }
@@ -151,8 +182,8 @@ func (r *Reconciler) mirror(ctx context.Context, c, owner *unstructured.Unstruct
 			continue
 		}
 		if plan.Generated == nil || found {
-			if err := r.Client.Delete(ctx, e, client.Preconditions{UID: &e.UID, ResourceVersion: &e.ResourceVersion}); client.IgnoreNotFound(err) != nil {
-				return nil, fmt.Errorf("deleting the generated ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
+			if err := r.remove(ctx, e); err != nil {
+				return nil, err
 			}
 			continue
 		}
@@ -185,7 +216,7 @@ func (r *Reconciler) generated(ctx context.Context, c, owner *unstructured.Unstr
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.GetNamespace(), Name: c.GetName(),
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: c.GetName()},
-			Annotations:     map[string]string{clusterv1.GeneratedFromAnnotation: string(g.Source)},
+			Annotations:     map[string]string{clusterv1.GeneratedFromAnnotation: string(g.Source), clusterv1.GeneratedForAnnotation: string(c.GetUID())},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()}},
 		},
 		Spec: clusterv1.ClusterEndpointSpec{Cluster: c.GetName(), Host: g.Host, Port: g.Port, Type: clusterv1.ClusterEndpointAPIServer},

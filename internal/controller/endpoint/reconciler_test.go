@@ -183,7 +183,7 @@ func TestAChangedClusterIsNotWritten(t *testing.T) {
 func TestOneIsGenerated(t *testing.T) {
 	twice := func(name string) *clusterv1.ClusterEndpoint {
 		e := endpointAt(name, key.Name, "old.example.com")
-		e.Annotations = map[string]string{clusterv1.GeneratedFromAnnotation: "Cluster"}
+		e.Annotations = map[string]string{clusterv1.GeneratedFromAnnotation: "Cluster", clusterv1.GeneratedForAnnotation: "cluster-uid"}
 		return e
 	}
 	for name, c := range map[string]struct {
@@ -219,6 +219,55 @@ func TestOneIsGenerated(t *testing.T) {
 			}
 			if err := hub.Get(t.Context(), key, clusterWith("", 0)); err != nil {
 				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A Cluster that was deleted and made again under its name gets nothing of what mirrored the one before; the same one that an
+// applier wiped does.
+func TestWhatMirroredAnotherClusterIsNotRestored(t *testing.T) {
+	pausedNow := func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{paused: ""}) }
+	for name, c := range map[string]struct {
+		cluster *unstructured.Unstructured
+		noted   string // on the mirror
+		want    string // the Cluster's and the mirror's host
+		mirror  string
+	}{
+		"the same Cluster":                 {clusterWith("", 0), "cluster-uid", "old.example.com", "old.example.com cluster-uid"},
+		"another of its name":              {clusterWith("", 0), "uid-before", "", ""},
+		"it isn't said which":              {clusterWith("", 0), "", "", ""},
+		"another, which has an endpoint":   {clusterWith("new.example.com", 6443), "uid-before", "new.example.com", "new.example.com cluster-uid"},
+		"another, which has the same":      {clusterWith("old.example.com", 6443), "uid-before", "old.example.com", "old.example.com cluster-uid"},
+		"another, of which nothing's done": {clusterWith("", 0, pausedNow), "uid-before", "", "old.example.com uid-before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mirror := endpointAt(key.Name, key.Name, "old.example.com")
+			mirror.Annotations = map[string]string{clusterv1.GeneratedFromAnnotation: "InfraCluster"}
+			if c.noted != "" {
+				mirror.Annotations[clusterv1.GeneratedForAnnotation] = c.noted
+			}
+			r, hub := stage(t, interceptor.Funcs{}, c.cluster, mirror)
+			for range 2 {
+				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := hub.Get(t.Context(), key, c.cluster); err != nil {
+				t.Fatal(err)
+			}
+			if got := endpointOf(c.cluster).Host; got != c.want {
+				t.Errorf("the Cluster has %q, not %q", got, c.want)
+			}
+			got := ""
+			e := &clusterv1.ClusterEndpoint{}
+			if err := hub.Get(t.Context(), key, e); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			} else if err == nil {
+				got = e.Spec.Host + " " + e.Annotations[clusterv1.GeneratedForAnnotation]
+			}
+			if got != c.mirror {
+				t.Errorf("the mirror is %q, not %q", got, c.mirror)
 			}
 		})
 	}
