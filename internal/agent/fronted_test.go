@@ -120,28 +120,67 @@ func TestACloudsLoadBalancerIsTheTarget(t *testing.T) {
 	w.patch("web", `{"metadata":{"annotations":{"fairlead.dev/expose-loadbalancer":null}}}`)
 	w.lbGone("web")
 	w.backendGone("web")
-	w.serviceThat("web", "is the cloud's alone", func(s *v1.Service) error {
-		if !slices.Equal(s.Finalizers, []string{service.Finalizer}) || len(s.Annotations) > 0 || len(s.Status.Conditions) > 0 || len(s.Status.LoadBalancer.Ingress) != 1 {
-			return fmt.Errorf("annotations %v", s.Annotations)
-		}
-		return nil
-	})
+	w.isTheClouds("web")
 	if s, err := w.get(t.Context(), "quiet"); err != nil || len(s.Finalizers)+len(s.Annotations)+len(s.Status.Conditions) > 0 {
 		t.Errorf("a Service that didn't ask was touched: %v, %+v", err, s)
 	}
-	// Asked for again, then deleted: the cloud lets go of its own part, we of ours.
+	// Asked for again, then deleted: the cloud lets go of its own part, when it will, and we of ours.
 	w.patch("web", `{"metadata":{"annotations":{"fairlead.dev/expose-loadbalancer":"true"}}}`)
 	w.announced("web")
 	w.delete("web")
 	w.backendGone("web")
 	w.lbGone("web")
-	w.serviceThat("web", "waits for the cloud alone", func(s *v1.Service) error {
-		if !slices.Equal(s.Finalizers, []string{service.Finalizer}) {
-			return errors.New("not yet")
+	w.isTheClouds("web")
+	w.patch("web", `{"metadata":{"labels":{"the-cloud":"at-it"}}}`)
+	w.stop()
+	w.start() // another agent, which finds it so
+	w.patch("web", `{"metadata":{"labels":{"the-cloud":"at-it-still"}}}`)
+	w.passes("later")
+	w.isTheClouds("web")
+	w.patch("web", `{"metadata":{"finalizers":null}}`)
+	w.gone("web")
+}
+
+// isTheClouds waits until nothing is left of us in a Service that the cloud's controller serves and holds.
+func (w *world) isTheClouds(name string) {
+	w.Helper()
+	w.serviceThat(name, "is the cloud's alone", func(s *v1.Service) error {
+		if !slices.Equal(s.Finalizers, []string{service.Finalizer}) || service.Marked(s) || s.Annotations[v1alpha1.AnnotationPublished] != "" || len(s.Status.Conditions) > 0 || len(s.Status.LoadBalancer.Ingress) != 1 {
+			return fmt.Errorf("annotations %v", s.Annotations)
 		}
 		return nil
 	})
-	w.patchGone("web", `{"metadata":{"finalizers":null}}`)
+}
+
+// passes makes a Service that is served and goes: the agent has looked at all that happened before.
+func (w *world) passes(name string) {
+	w.Helper()
+	w.create(name, fronted)
+	w.cloudSays(name, `[{"ip":"10.9.0.99"}]`)
+	w.announced(name)
+	w.delete(name)
+	w.gone(name)
+}
+
+// What was never held, for its name is somebody else's in the hub, is let go without a touch to what is the cloud's.
+func TestANameThatIsTakenLeavesTheCloudsAlone(t *testing.T) {
+	w := inACloud(t)
+	theirs := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: w.hubNamespace, Name: w.lbKey("web").Name}}
+	w.must(w.hub.api.Create(t.Context(), theirs))
+	w.create("web", fronted, func(s *v1.Service) { s.Finalizers = []string{service.Finalizer} }) // the cloud's
+	w.cloudSays("web", `[{"ip":"10.9.0.1"}]`)
+	w.says("web", service.ReasonNameTaken)
+	w.patch("web", `{"metadata":{"annotations":{"fairlead.dev/expose-loadbalancer":null}}}`)
+	w.serviceThat("web", "says nothing of ours", func(s *v1.Service) error {
+		if len(s.Status.Conditions) > 0 {
+			return errors.New("it does")
+		}
+		return nil
+	})
+	w.passes("later")
+	w.isTheClouds("web")
+	w.must(w.hub.api.Delete(t.Context(), theirs))
+	w.patch("web", `{"metadata":{"finalizers":null}}`)
 }
 
 // A Service that has no address when an agent comes may be one that was restored from a copy.

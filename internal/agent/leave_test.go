@@ -48,3 +48,42 @@ func TestLeaveLetsServicesGoWithoutAHub(t *testing.T) {
 	}
 	w.patch("foreign", `{"metadata":{"finalizers":null}}`)
 }
+
+// Whatever its flags, and however often it runs: what is the cloud's stays.
+func TestLeaveTakesNothingOfTheClouds(t *testing.T) {
+	w := inACloud(t)
+	clouds := func(s *v1.Service) { s.Finalizers = []string{service.Finalizer} }
+	w.create("asks", fronted, clouds)
+	w.create("quiet", clouds)
+	for _, name := range []string{"asks", "quiet"} {
+		w.cloudSays(name, `[{"ip":"10.9.0.1"}]`)
+	}
+	w.announced("asks")
+	w.create("goes", clouds)
+	w.cloudSays("goes", `[{"ip":"10.9.0.2"}]`)
+	w.delete("goes")
+	w.stop()
+	own := w.filter
+	for _, run := range []struct {
+		f    service.Filter
+		left int
+	}{
+		{own, 1}, {own, 0},
+		{service.Filter{ClassPrefix: own.ClassPrefix, ExposeLoadBalancers: true}, 0},
+	} {
+		if left, err := agent.Leave(t.Context(), w.tenant.api, run.f, w.log); err != nil || left != run.left {
+			t.Errorf("%+v: %d Services, %v", run.f, left, err)
+		}
+		for _, name := range []string{"asks", "quiet", "goes"} {
+			w.isTheClouds(name)
+		}
+	}
+	w.patch("goes", `{"metadata":{"finalizers":null}}`)
+	if left, err := agent.Leave(t.Context(), w.tenant.api, service.Filter{ClassPrefix: own.ClassPrefix, Unclassed: true}, w.log); err != nil || left != 0 {
+		t.Errorf("%d Services that live, %v", left, err)
+	}
+	for _, name := range []string{"asks", "quiet"} {
+		w.isTheClouds(name)
+		w.patch(name, `{"metadata":{"finalizers":null}}`)
+	}
+}

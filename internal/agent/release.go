@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -11,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/agent/service"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -25,8 +25,10 @@ func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.Load
 	}
 	var emptied, deleted error
 	var both sync.WaitGroup
-	if s.DeletionTimestamp == nil {
-		both.Go(func() { emptied = r.empty(ctx, s) })
+	held := r.filter.Held(s)
+	// What is being deleted is gone without our finalizer, or stays for another controller to let go of.
+	if s.DeletionTimestamp == nil || slices.ContainsFunc(s.Finalizers, func(x string) bool { return x != held }) {
+		both.Go(func() { emptied = r.empty(ctx, s, held) })
 	}
 	if l != nil {
 		deleted = r.delete(ctx, l)
@@ -52,7 +54,7 @@ func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.Load
 	if err := r.backends.drop(ctx, service.Key(s)); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.patch(ctx, s, "finalizer", unholdPatch(s)); err != nil {
+	if err := r.patch(ctx, s, "finalizer", unholdPatch(s, held)); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.log.Info("released", "service", service.Key(s))
@@ -72,17 +74,12 @@ func (r *services) delete(ctx context.Context, l *clusterv1.LoadBalancer) error 
 	return nil
 }
 
-// empty takes our words out of a Service. Addresses in the status of a Service that is another controller's by now may be that
-// one's, and are where ours were in the annotation.
-func (r *services) empty(ctx context.Context, s *v1.Service) error {
-	said := meta.FindStatusCondition(s.Status.Conditions, service.ConditionProgrammed)
+// empty takes our words out of a Service.
+func (r *services) empty(ctx context.Context, s *v1.Service, held string) error {
 	_, annotated := s.Annotations[v1alpha1.AnnotationPublished]
-	ingress := s.Status.LoadBalancer.Ingress
-	if !annotated && service.Held(s) == service.Finalizer && (s.Spec.LoadBalancerClass == nil || said != nil) {
-		ingress = nil
-	}
-	if said == nil && !annotated && len(ingress) == len(s.Status.LoadBalancer.Ingress) {
+	ours := service.Showed(s, held)
+	if !service.Told(s) && !annotated && !(ours && len(s.Status.LoadBalancer.Ingress) > 0) {
 		return nil
 	}
-	return r.patchStatus(ctx, s, emptyPatch(s, ingress))
+	return r.patchStatus(ctx, s, emptyPatch(s, ours))
 }

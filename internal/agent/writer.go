@@ -79,13 +79,13 @@ func holdPatch(s *v1.Service, at service.Place) map[string]any {
 	return map[string]any{"metadata": meta}
 }
 
-// unholdPatch takes both away.
-func unholdPatch(s *v1.Service) map[string]any {
-	return map[string]any{"metadata": map[string]any{
-		"uid":                                 s.UID,
-		"$deleteFromPrimitiveList/finalizers": []string{service.Held(s)},
-		"annotations":                         map[string]any{v1alpha1.AnnotationLoadBalancer: nil},
-	}}
+// unholdPatch takes both away; held is the finalizer, empty if none is ours.
+func unholdPatch(s *v1.Service, held string) map[string]any {
+	meta := map[string]any{"uid": s.UID, "annotations": map[string]any{v1alpha1.AnnotationLoadBalancer: nil}}
+	if held != "" {
+		meta["$deleteFromPrimitiveList/finalizers"] = []string{held}
+	}
+	return map[string]any{"metadata": meta}
 }
 
 // publishPatch writes what the user reads, all at once: the API server takes annotations with a Service's status. A nil condition
@@ -108,14 +108,16 @@ func publishPatch(s *v1.Service, at service.Place, ingress []v1.LoadBalancerIngr
 	return map[string]any{"metadata": meta, "status": status}
 }
 
-// emptyPatch takes from a Service what publishPatch wrote there.
-func emptyPatch(s *v1.Service, ingress any) map[string]any {
+// emptyPatch takes from a Service what publishPatch wrote there, with the addresses in its status where they are ours: another
+// controller's may have changed since they were read.
+func emptyPatch(s *v1.Service, addresses bool) map[string]any {
+	status := map[string]any{"conditions": []any{map[string]any{"$patch": "delete", "type": service.ConditionProgrammed}}}
+	if addresses {
+		status["loadBalancer"] = map[string]any{"ingress": nil}
+	}
 	return map[string]any{
 		"metadata": map[string]any{"uid": s.UID, "annotations": map[string]any{v1alpha1.AnnotationPublished: nil}},
-		"status": map[string]any{
-			"loadBalancer": map[string]any{"ingress": ingress},
-			"conditions":   []any{map[string]any{"$patch": "delete", "type": service.ConditionProgrammed}},
-		},
+		"status":   status,
 	}
 }
 

@@ -363,7 +363,7 @@ func publishedRung(o *Objects, namespace string, key types.NamespacedName, l *cl
 		return r
 	}
 	at, where := service.InStatus, "status"
-	if s.Spec.Type == corev1.ServiceTypeNodePort || service.Held(s) == service.OwnFinalizer {
+	if s.Spec.Type == corev1.ServiceTypeNodePort || slices.Contains(s.Finalizers, service.OwnFinalizer) {
 		at, where = service.InAnnotation, "annotation "+v1alpha1.AnnotationPublished
 	}
 	var shown []string

@@ -104,14 +104,17 @@ func theirs(t *testing.T, services []*v1.Service, nodes []*v1.Node) (did map[str
 	return did, hosts
 }
 
-// ours is what the agent does about a Service, as the one for Services without class.
-func ours(s *v1.Service) done {
-	filter := service.Filter{ClassPrefix: "fairlead.dev", Unclassed: true}
+// ours is what the agent does about a Service: as the one for Services without class, or beside theirs, to which it leaves them.
+func ours(s *v1.Service, beside bool) done {
+	filter := service.Filter{ClassPrefix: "fairlead.dev", Unclassed: !beside}
 	d := done{action: service.Decide(filter, s, nil)}
 	if d.action != service.Serve {
 		return d
 	}
 	w := service.Want(s, "", nil)
+	if filter.Fronts(s) {
+		w = service.Front(s, "", nil)
+	}
 	for _, p := range w.Spec.Ports {
 		d.ports += fmt.Sprintf("%s/%d:%d ", p.Protocol, p.Port, p.TargetPort)
 	}
@@ -140,19 +143,18 @@ func TestServicesAsTheCloudProvidersControllerSeesThem(t *testing.T) {
 	gone := func(s *v1.Service) {
 		s.DeletionTimestamp = ptr.To(metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 	}
-	cases := []struct {
+	type row struct {
 		name    string
 		s       *v1.Service
 		differs string
-	}{
+	}
+	cases := []row{
 		{"plain", web(), ""},
 		{"cluster ip", web(clusterIP), ""},
 		{"node port", web(func(s *v1.Service) { s.Spec.Type = v1.ServiceTypeNodePort }), ""},
 		{"node port, exposed", web(exposed("true")), "the annotation is Fairlead's own"},
 		{"node port, exposed and held", exposedAndHeld(), "the annotation is Fairlead's own"},
 		{"node port, exposed and held by the shared finalizer", web(exposed("true"), finalized), "they take their finalizer off, which is why ours is another there"},
-		{"its own, exposed and held", web(held, fronted("true")), ""},
-		{"its own, exposed, held by both and deleting", web(fronted("true"), gone, func(s *v1.Service) { s.Finalizers = []string{service.Finalizer, service.OwnFinalizer} }), ""},
 		{"external name", web(func(s *v1.Service) { s.Spec.Type = v1.ServiceTypeExternalName }), ""},
 		{"another class", web(classed("example.com/lb")), ""},
 		{"our class", web(classed("fairlead.dev/edge")), "a class names its controller, and that is us"},
@@ -181,14 +183,23 @@ func TestServicesAsTheCloudProvidersControllerSeesThem(t *testing.T) {
 		{"source ranges that don't parse", web(func(s *v1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10"} }), "there it is the cloud's to refuse; we let nobody in"},
 		{"external ips", web(func(s *v1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.77"} }), ""},
 	}
+	alone := len(cases)
+	// Beside theirs, each lets go of its own part.
+	cases = append(cases,
+		row{"theirs", web(), "it doesn't ask"},
+		row{"theirs, deleting", web(fronted("false"), finalized, gone), "the finalizer is theirs alone"},
+		row{"theirs, exposed", web(held, fronted("true")), "the hub sends to their address, at the Service's own port"},
+		row{"theirs, exposed, held by both and deleting", web(fronted("true"), mark, gone, both), ""},
+		row{"theirs, exposed, held by them alone and deleting", web(fronted("true"), finalized, gone), "the finalizer is theirs alone, and we have let go"},
+	)
 	var all []*v1.Service
 	for i, c := range cases {
 		c.s.Name, c.s.UID = fmt.Sprintf("s%02d", i), types.UID(c.name)
 		all = append(all, c.s)
 	}
 	did, _ := theirs(t, all, []*v1.Node{nodeOf("n")})
-	for _, c := range cases {
-		switch got, want := ours(c.s), did[c.s.Name]; {
+	for i, c := range cases {
+		switch got, want := ours(c.s, i >= alone), did[c.s.Name]; {
 		case got != want && c.differs == "":
 			t.Errorf("%s: we %+v, they %+v", c.name, got, want)
 		case got == want && c.differs != "":

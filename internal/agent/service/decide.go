@@ -127,7 +127,7 @@ func Decide(f Filter, s *v1.Service, l *clusterv1.LoadBalancer) Action {
 	switch {
 	case ours && !deleting:
 		return Serve
-	case ours && Finalized(s), slices.Contains(s.Finalizers, OwnFinalizer), Marked(s), meta.FindStatusCondition(s.Status.Conditions, ConditionProgrammed) != nil, l != nil && MadeFrom(l, s):
+	case ours && f.Place(s) == InStatus && Finalized(s), slices.Contains(s.Finalizers, OwnFinalizer), Marked(s), Told(s), l != nil && MadeFrom(l, s):
 		return Release
 	}
 	return Ignore
@@ -188,12 +188,29 @@ func Finalizers(s *v1.Service, at Place) (add, remove string) {
 	return add, remove
 }
 
-// Held is the finalizer by which we hold a Service that carries our mark.
-func Held(s *v1.Service) string {
+// Held is the finalizer by which we hold a Service, empty where none is known to be ours. The shared one is, where the mark is
+// beside it, and where the Service's load balancer is ours alone; else it is another controller's, whose load balancer would
+// stay behind without it.
+func (f Filter) Held(s *v1.Service) string {
 	if slices.Contains(s.Finalizers, OwnFinalizer) {
 		return OwnFinalizer
 	}
-	return Finalizer
+	if _, ours := f.Class(s); Marked(s) || ours && f.Place(s) == InStatus {
+		return Finalizer
+	}
+	return ""
+}
+
+// Showed tells whether the addresses in the status of a Service that is held so are ours. Those of a Service that is another
+// controller's by now may be that one's, and are where ours were in the annotation.
+func Showed(s *v1.Service, held string) bool {
+	_, annotated := s.Annotations[v1alpha1.AnnotationPublished]
+	return held == Finalizer && !annotated && (s.Spec.LoadBalancerClass == nil || Told(s))
+}
+
+// Told tells whether the Service has our condition.
+func Told(s *v1.Service) bool {
+	return meta.FindStatusCondition(s.Status.Conditions, ConditionProgrammed) != nil
 }
 
 // MadeFrom tells whether l was made from a Service of this namespace and name.

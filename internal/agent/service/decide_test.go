@@ -50,6 +50,13 @@ func held(s *v1.Service) { s.Finalizers = []string{service.OwnFinalizer} }
 
 func finalized(s *v1.Service) { s.Finalizers = []string{service.Finalizer} }
 
+func both(s *v1.Service) { s.Finalizers = []string{service.Finalizer, service.OwnFinalizer} }
+
+// told is a Service that has our condition.
+func told(s *v1.Service) {
+	s.Status.Conditions = []metav1.Condition{{Type: service.ConditionProgrammed}}
+}
+
 func deleting(s *v1.Service) { s.DeletionTimestamp = &metav1.Time{} }
 
 func hubs(change ...func(*clusterv1.LoadBalancer)) *clusterv1.LoadBalancer {
@@ -102,6 +109,11 @@ func TestDecide(t *testing.T) {
 		{"deleting", filter, web(deleting, finalized, mark), hubs(), service.Release},
 		{"deleting, mark lost", filter, web(deleting, finalized), nil, service.Release},
 		{"deleting, never held", filter, web(deleting), nil, service.Ignore},
+		{"deleting, exposed, held by both", onlyClassed, web(fronted("true"), deleting, both, mark), nil, service.Release},
+		{"deleting, exposed, its own controller's finalizer alone", onlyClassed, web(fronted("true"), deleting, finalized), nil, service.Ignore},
+		{"deleting, exposed, the same, and our word is left", onlyClassed, web(fronted("true"), deleting, finalized, told), nil, service.Release},
+		{"deleting, exposed as all are, its own controller's finalizer alone", service.Filter{ExposeLoadBalancers: true}, web(deleting, finalized), nil, service.Ignore},
+		{"deleting, NodePort, exposed, another's finalizer", filter, web(exposed("true"), deleting, finalized), nil, service.Ignore},
 		{"deleting, somebody else's", filter, web(deleting, finalized, classed("example.com/edge")), nil, service.Ignore},
 	} {
 		if got := service.Decide(c.f, c.s, c.l); got != c.want {
@@ -113,7 +125,6 @@ func TestDecide(t *testing.T) {
 // Whatever finalizers a Service has from before, it ends with the one of its place, and nobody else's goes.
 func TestFinalizers(t *testing.T) {
 	mark := annotated(v1alpha1.AnnotationLoadBalancer, "web-x")
-	both := func(s *v1.Service) { s.Finalizers = []string{service.Finalizer, service.OwnFinalizer} }
 	for _, c := range []struct {
 		name        string
 		s           *v1.Service
@@ -131,6 +142,33 @@ func TestFinalizers(t *testing.T) {
 	} {
 		if add, remove := service.Finalizers(c.s, c.at); add != c.add || remove != c.remove {
 			t.Errorf("%s: add %q, remove %q", c.name, add, remove)
+		}
+	}
+}
+
+// The shared finalizer is another controller's, where nothing says that it is ours.
+func TestHeld(t *testing.T) {
+	mark := annotated(v1alpha1.AnnotationLoadBalancer, "web-x")
+	filter := service.Filter{ClassPrefix: "fairlead.dev", Unclassed: true}
+	onlyClassed := service.Filter{ClassPrefix: "fairlead.dev"}
+	for _, c := range []struct {
+		name string
+		f    service.Filter
+		s    *v1.Service
+		want string
+	}{
+		{"ours alone", filter, web(finalized), service.Finalizer},
+		{"ours alone by its class", onlyClassed, web(classed("fairlead.dev/edge"), finalized), service.Finalizer},
+		{"marked, and another type by now", onlyClassed, web(clusterIP, finalized, mark), service.Finalizer},
+		{"exposed", onlyClassed, web(fronted("true"), both, mark), service.OwnFinalizer},
+		{"exposed, let go of", onlyClassed, web(fronted("true"), finalized), ""},
+		{"exposed, never held", onlyClassed, web(fronted("true"), finalized, told), ""},
+		{"exposed no longer, never held", onlyClassed, web(finalized, told), ""},
+		{"NodePort, exposed, never held", filter, web(exposed("true"), finalized), ""},
+		{"another's", filter, web(classed("example.com/edge"), finalized), ""},
+	} {
+		if got := c.f.Held(c.s); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
