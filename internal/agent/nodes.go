@@ -208,5 +208,5 @@ func (r *nodes) remove(ctx context.Context, g *v1alpha1.TargetGroup) error {
 func sameTarget(a, b *v1.Node) bool {
 	x, whyX := node.Target(a)
 	y, whyY := node.Target(b)
-	return whyX == whyY && equality.Semantic.DeepEqual(x, y)
+	return whyX == whyY && equality.Semantic.DeepEqual(x, y) && node.SameDoom(a, b)
 }

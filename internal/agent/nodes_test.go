@@ -80,6 +80,21 @@ func TestNodesAreTargets(t *testing.T) {
 	w.group("nodes-0", "n2/10.0.0.2/Serving")
 }
 
+// A Node that drains goes on to, and serves again, by whatever says so now.
+func TestWhyANodeDrainsIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	w.addNode("n1", "10.0.0.1")
+	w.addNode("n2", "10.0.0.2")
+	w.patchNode("n2", "", `{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule"}]}}`)
+	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Draining")
+	w.patchNode("n2", "", `{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule","value":"1700000000"}]}}`)
+	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Serving") // its hour is over
+	w.patchNode("n2", "", `{"metadata":{"annotations":{"loadbalancer.cluster.x-k8s.io/disabled":""}}}`)
+	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Draining")
+	w.patchNode("n2", "", `{"metadata":{"annotations":{"loadbalancer.cluster.x-k8s.io/disabled":null}}}`)
+	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Serving")
+}
+
 func TestHeartbeatsCostNothing(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", "10.0.0.1")

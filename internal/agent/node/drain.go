@@ -32,11 +32,11 @@ func Doomed(n *v1.Node, seen, now time.Time) time.Time {
 	return seen
 }
 
-// Spare has targets serve again that drain for the autoscaler alone: those for which that lasts too long, and all of them where
-// nothing else would serve. doomed is since when, by the Node's UID. again is when the next one's time is over; 0: never.
+// Spare has targets serve again that drain for the autoscaler alone: those for which that lasts too long, and, where no Node that
+// is ready serves, those that are; where nothing at all would serve, all of them. doomed is since when, by the Node's UID. again is
+// when the next one's time is over; 0: never.
 func Spare(targets []v1alpha1.Target, doomed map[string]time.Time, now time.Time) (spared []v1alpha1.Target, again time.Duration) {
 	spared = slices.Clone(targets)
-	serves := false
 	for i := range spared {
 		since, is := doomed[spared[i].UID]
 		if lasts := now.Sub(since); is && lasts >= TaintFor {
@@ -44,15 +44,23 @@ func Spare(targets []v1alpha1.Target, doomed map[string]time.Time, now time.Time
 		} else if is && (again == 0 || TaintFor-lasts < again) {
 			again = TaintFor - lasts
 		}
-		serves = serves || spared[i].State == v1alpha1.TargetServing
 	}
-	if serves {
-		return spared, again
-	}
-	for i := range spared {
-		if _, is := doomed[spared[i].UID]; is {
-			spared[i].State = v1alpha1.TargetServing
+	ready := func(t v1alpha1.Target) bool { return t.Ready == nil || *t.Ready }
+	for _, counts := range []func(v1alpha1.Target) bool{ready, func(v1alpha1.Target) bool { return true }} {
+		if slices.ContainsFunc(spared, func(t v1alpha1.Target) bool { return t.State == v1alpha1.TargetServing && counts(t) }) {
+			break
+		}
+		for i := range spared {
+			if _, is := doomed[spared[i].UID]; is && counts(spared[i]) {
+				spared[i].State = v1alpha1.TargetServing
+			}
 		}
 	}
 	return spared, again
+}
+
+// SameDoom tells whether Doomed says the same of two states of a Node, whenever it is asked.
+func SameDoom(a, b *v1.Node) bool {
+	ever := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // when each time that a taint's value says has passed
+	return Doomed(a, ever, ever).Equal(Doomed(b, ever, ever))
 }

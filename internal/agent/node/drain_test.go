@@ -49,7 +49,7 @@ func TestSpare(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name string
-		// targets are s, serving, d, draining by a person's word, or the minutes since the taint is there.
+		// targets are s, serving, d, draining by a person's word, or the minutes since the taint is there; ! behind it: not ready.
 		targets, want string
 		again         time.Duration
 	}{
@@ -62,12 +62,20 @@ func TestSpare(t *testing.T) {
 		{"all, one by a person's word", "d 20", "d s", 40 * time.Minute},
 		{"one left is enough", "60 20", "s d", 40 * time.Minute},
 		{"a person's word holds", "d d", "d d", 0},
+		{"who isn't ready doesn't count", "s! 20", "s s", 40 * time.Minute},
+		{"nor if its time is over", "90! 20", "s s", 40 * time.Minute},
+		{"a ready one does", "s! s 20", "s s d", 40 * time.Minute},
+		{"the ready one serves on", "10! 20", "d s", 40 * time.Minute},
+		{"one serves, nobody is ready", "s! 20!", "s d", 40 * time.Minute},
+		{"all, and nobody is ready", "10! 20!", "s s", 40 * time.Minute},
 		{"none", "", "", 0},
 	} {
 		var targets []v1alpha1.Target
 		doomed := map[string]time.Time{}
 		for i, text := range strings.Fields(c.targets) {
-			x := v1alpha1.Target{UID: strconv.Itoa(i), State: v1alpha1.TargetDraining}
+			text, not := strings.CutSuffix(text, "!")
+			ready := !not
+			x := v1alpha1.Target{UID: strconv.Itoa(i), State: v1alpha1.TargetDraining, Ready: &ready}
 			switch minutes, err := strconv.Atoi(text); {
 			case err == nil:
 				doomed[x.UID] = now.Add(-time.Duration(minutes) * time.Minute)
