@@ -27,7 +27,7 @@ type backends struct {
 	hubLive   client.Reader
 	namespace string
 	memory    *memory[v1alpha1.TargetGroupSpec]
-	// emptied knows by Service whose address was seen to be taken.
+	// emptied knows by Service whose address was seen to be taken, until the hub has it no more.
 	emptied *observed[types.NamespacedName]
 	metrics *metrics
 }
@@ -64,7 +64,7 @@ func (b *backends) turned(before, after *v1.Service) {
 	case len(after.Status.LoadBalancer.Ingress) > 0:
 		b.emptied.exists(service.Key(after))
 	case len(before.Status.LoadBalancer.Ingress) > 0 && before.UID == after.UID && !older(after.ResourceVersion, before.ResourceVersion):
-		b.emptied.deleted(service.Key(after))
+		b.emptied.lasting(service.Key(after))
 	}
 }
 
@@ -95,6 +95,8 @@ func (b *backends) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	spec, wait, pending := b.memory.pending(key, cached)
 	if pending {
 		e.Have = spec.Targets
+	} else if g != nil && len(g.Spec.Targets) == 0 {
+		b.emptied.exists(service.Key(s))
 	}
 	targets, until := service.Hold(e)
 	problem = service.BackendProblem(e.Backend, targets, until)

@@ -35,6 +35,13 @@ func (o *observed[K]) deleted(k K) {
 	o.at[k] = now
 }
 
+// lasting notes the same until exists is called, however long that takes.
+func (o *observed[K]) lasting(k K) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.at[k] = time.Now()
+}
+
 // has tells whether k was seen to be deleted.
 func (o *observed[K]) has(k K) bool {
 	o.mu.Lock()
