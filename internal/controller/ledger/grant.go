@@ -256,6 +256,35 @@ func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
 	return false, fmt.Errorf("writing address %s: %w", name, err)
 }
 
+// Confirmed names the Addresses of a LoadBalancer that is gone without having been released: whoever looks after them decides. What
+// may not be written, of a grant or of what proxies were seen to serve, counts as the API server says.
+func (k *Keeper) Confirmed(ctx context.Context, ref ipam.Ref) ([]string, error) {
+	for _, e := range k.HeldBy(ref) {
+		if err := k.confirm(ctx, e.Name); err != nil {
+			return nil, err
+		}
+	}
+	var out []string
+	for _, e := range k.HeldBy(ref) {
+		out = append(out, e.Name)
+	}
+	return out, nil
+}
+
+// confirm asks the API server about an entry that may not be written, unless somebody writes it meanwhile.
+func (k *Keeper) confirm(ctx context.Context, name string) error {
+	lock := k.stripe(name)
+	lock.Lock()
+	defer lock.Unlock()
+	k.mu.Lock()
+	_, open := k.unwritten[name]
+	k.mu.Unlock()
+	if !open {
+		return nil
+	}
+	return k.refresh(ctx, name)
+}
+
 // refresh takes the API server's word on an Address.
 func (k *Keeper) refresh(ctx context.Context, name string) error {
 	a, err := k.get(ctx, name)

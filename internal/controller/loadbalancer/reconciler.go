@@ -168,14 +168,11 @@ func (r *Reconciler) vanished(ctx context.Context, ref ipam.Ref) error {
 		return err
 	}
 	r.Keeper.Leave(ref)
-	for _, e := range r.Keeper.HeldBy(ref) {
-		if _, written := r.Keeper.Get(e.Name); written {
-			r.Addresses.Add("", e.Name)
-		} else if err := r.Keeper.Release(ctx, ref); err != nil {
-			return err
-		}
+	held, err := r.Keeper.Confirmed(ctx, ref)
+	for _, name := range held {
+		r.Addresses.Add("", name)
 	}
-	return nil
+	return err
 }
 
 // prepare writes what the spec leaves to us, and the finalizer, before anything is granted.
