@@ -37,6 +37,33 @@ type nodes struct {
 	metrics    *metrics
 	// doomed is since when the cluster autoscaler is about to delete a Node, by UID.
 	doomed map[string]time.Time
+	// way is how Nodes are checked; empty: as the groups say that are there.
+	way node.Way
+	// wake has a round begin.
+	wake func()
+}
+
+// checkedBy is how Nodes are checked, if these are their groups.
+func (r *nodes) checkedBy(groups []*v1alpha1.TargetGroup) node.Way {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wayFrom(groups)
+}
+
+// wayFrom takes from the groups what an agent before this one decided. r.mu is held.
+func (r *nodes) wayFrom(groups []*v1alpha1.TargetGroup) node.Way {
+	if r.way == "" {
+		r.way = node.WayOf(groups)
+	}
+	return r.way
+}
+
+// checkBy has the groups say another way.
+func (r *nodes) checkBy(way node.Way) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.way = way
+	r.wake()
 }
 
 // Reconcile writes the groups that differ.
@@ -71,6 +98,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 	}
 	// What was written and isn't in the cache yet counts.
 	specs := map[int]v1alpha1.TargetGroupSpec{}
+	fresh := map[int]bool{}
 	for index := range indices(have, len(targets)) {
 		var cached client.Object
 		if g := groups[index]; g != nil {
@@ -78,7 +106,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 			specs[index] = g.Spec
 		}
 		if spec, wait, ok := r.memory.pending(r.key(index), cached); ok {
-			have[index], specs[index] = spec.Targets, spec
+			have[index], specs[index], fresh[index] = spec.Targets, spec, true
 			again = wait
 			wrote++
 		}
@@ -86,18 +114,23 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 	held, annotations, until := r.held(have, groups[0], all)
 	again = soonest(soonest(again, lasts), until)
 	targets = append(targets, held...)
-	want := node.Place(have, targets)
+	way := r.wayFrom(groupsOf(list))
+	want := node.Place(have, targets, way)
 	var taken []*v1alpha1.TargetGroup // their time is over, or means nothing
 	r.metrics.targets.Set(float64(len(targets)))
 	var errs []error
 	for index, spec := range want {
 		is, exists := specs[index]
 		g := groups[index]
-		says := map[string]string(nil)
+		says := map[string]string{}
 		if index == 0 {
-			says = annotations
+			maps.Copy(says, annotations)
 		}
-		labelled := g == nil || g.Labels[v1alpha1.LabelTargets] == v1alpha1.TargetsNodes && g.Annotations[v1alpha1.AnnotationHeldUntil] == says[v1alpha1.AnnotationHeldUntil]
+		if reason := way.Reason(); reason != "" {
+			says[v1alpha1.AnnotationCheckedByPort] = reason
+		}
+		labelled := g == nil || g.Labels[v1alpha1.LabelTargets] == v1alpha1.TargetsNodes && g.Annotations[v1alpha1.AnnotationHeldUntil] == says[v1alpha1.AnnotationHeldUntil] &&
+			(fresh[index] || way == node.ByHealthz || g.CheckedByPort() == way.Reason())
 		if exists && labelled && equality.Semantic.DeepEqual(is, spec) {
 			continue
 		}
@@ -106,7 +139,7 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 			wrote++
 		}
 		errs = append(errs, err)
-		if g != nil && g.Annotations[v1alpha1.AnnotationHeldUntil] != "" && says == nil {
+		if g != nil && g.Annotations[v1alpha1.AnnotationHeldUntil] != "" && says[v1alpha1.AnnotationHeldUntil] == "" {
 			taken = append(taken, g)
 		}
 	}

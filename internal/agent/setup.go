@@ -122,8 +122,12 @@ func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) (complete func(c
 			return nil, fmt.Errorf("adding a part of the agent: %w", err)
 		}
 	}
-	if err := setupWellness(mgr, hub, o, b, events); err != nil {
-		return nil, err
+	w := &wellness{hub: hub.GetClient(), namespace: o.HubNamespace, clusterUID: b.clusterUID, events: events}
+	k := &checking{hub: hub.GetClient(), namespace: o.HubNamespace, clusterUID: b.clusterUID, nodes: n, events: events, log: o.Logger, ask: askHealth()}
+	for name, r := range map[string]reconcile.Reconciler{"wellness": w, "checking": k} {
+		if err := setupHealth(name, r, mgr, hub, o); err != nil {
+			return nil, err
+		}
 	}
 	return func(ctx context.Context) error { return known(ctx, mgr.GetCache(), hub.GetCache()) }, nil
 }
@@ -226,7 +230,7 @@ func (r *services) handler() lbFunc {
 }
 
 func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, b *Bond, events *recorder) (*nodes, error) {
-	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), gone: newObserved[string](), events: events, clusterUID: b.clusterUID, log: o.Logger, metrics: m}
+	r := &nodes{tenant: mgr.GetClient(), hub: hub.GetClient(), namespace: o.HubNamespace, memory: newMemory[v1alpha1.TargetGroupSpec](), gone: newObserved[string](), events: events, clusterUID: b.clusterUID, log: o.Logger, metrics: m, wake: func() {}}
 	c, err := newController("nodes", mgr, newRetrying(r, "nodes", o.Logger), 1)
 	if err != nil {
 		return nil, err
@@ -264,6 +268,9 @@ func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics,
 	}
 	// A cluster without Nodes has a group too: without it, LoadBalancers would say that none is selected.
 	start := source.Func(func(_ context.Context, q queue) error {
+		r.mu.Lock()
+		r.wake = func() { q.Add(nodesKey) }
+		r.mu.Unlock()
 		q.Add(nodesKey)
 		return nil
 	})
@@ -273,9 +280,9 @@ func setupNodes(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics,
 	return r, nil
 }
 
-func setupWellness(mgr manager.Manager, hub cluster.Cluster, o Options, b *Bond, events *recorder) error {
-	r := &wellness{hub: hub.GetClient(), namespace: o.HubNamespace, clusterUID: b.clusterUID, events: events}
-	c, err := newController("wellness", mgr, newRetrying(r, "health of nodes", o.Logger), 1)
+// setupHealth has r hear when all members of a group have begun or ended to fail.
+func setupHealth(name string, r reconcile.Reconciler, mgr manager.Manager, hub cluster.Cluster, o Options) error {
+	c, err := newController(name, mgr, newRetrying(r, name, o.Logger), 1)
 	if err != nil {
 		return err
 	}

@@ -41,11 +41,10 @@ func (r *wellness) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	if err := r.hub.List(ctx, list, client.InNamespace(r.namespace)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing TargetGroups: %w", err)
 	}
-	var groups []*v1alpha1.TargetGroup
-	for i := range list.Items {
-		if isGroup(&list.Items[i]) {
-			groups = append(groups, &list.Items[i])
-		}
+	groups := groupsOf(list)
+	if node.WayOf(groups) == node.ByPort {
+		r.began, r.told = time.Time{}, "" // a port that is refused may be that of one Service without Pods
+		return reconcile.Result{}, nil
 	}
 	why, since := node.Unwell(groups)
 	if why == "" {

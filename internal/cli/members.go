@@ -70,7 +70,7 @@ func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 			r.Reason = v1alpha1.ReasonMembersUnhealthy
 		}
 	}
-	r.Evidence = memberEvidence(judged)
+	r.Evidence = append(memberEvidence(judged), byPortEvidence(o, l)...)
 	for _, p := range s.Problems {
 		if p.Object.Kind == lb.KindTargetGroup && p.Effect == lb.Refused {
 			r.Evidence = append(r.Evidence, Evidence{State: Warning, Text: problemText(p)})
@@ -98,6 +98,7 @@ func groupsRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		}
 	}
 	r.Message = fmt.Sprintf("%d of %d are active, by their TargetGroups' status", plain, all)
+	r.Evidence = append(r.Evidence, byPortEvidence(o, l)...)
 	switch {
 	case all == 0:
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoTargets, "no TargetGroup that the selector matches has a target"
@@ -107,6 +108,20 @@ func groupsRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.State = Warning
 	}
 	return r
+}
+
+// byPortEvidence is why l's members are Nodes that are checked otherwise than by kube-proxy's health, where its own check doesn't say how.
+func byPortEvidence(o *Objects, l *clusterv1.LoadBalancer) []Evidence {
+	selector, err := build.Selector(l)
+	if err != nil || selector.Empty() || l.Spec.HealthCheck != nil {
+		return nil
+	}
+	for _, g := range o.TargetGroups {
+		if by := g.CheckedByPort(); by != "" && g.Namespace == l.Namespace && selector.Matches(labels.Set(g.Labels)) {
+			return []Evidence{{State: OK, Text: v1alpha1.ReasonCheckedByPort + ": " + by}}
+		}
+	}
+	return nil
 }
 
 func problemText(p lb.Problem) string {

@@ -23,6 +23,8 @@ func reasonText(reason string) string {
 		return "The data plane takes no new Program, and what it had runs on; the message and the proxy's log say why."
 	case "BackendMissing":
 		return "The Service's own load balancer shows no address any more and nobody was seen to take it; see to the controller that gives it one. The last one is sent to for a day."
+	case "CheckedByPort":
+		return "No node has a kube-proxy whose health could be asked, so the nodePort of each TCP port is checked by a connection; nothing to do, unless kube-proxy should run there."
 	case "ClassNotAllowed":
 		return "The Tenant may not use the class; use one that it may, or ask the hub's operator."
 	case "ClassNotFound":

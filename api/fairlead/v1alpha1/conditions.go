@@ -34,6 +34,8 @@ const (
 	ReasonOtherCluster = "OtherCluster"
 	// ReasonMembersUnhealthy: some serving targets fail their check; see to those that status.targets names, or mend the check.
 	ReasonMembersUnhealthy = "MembersUnhealthy"
+	// ReasonCheckedByPort: no node has a kube-proxy whose health could be asked, so the nodePort of each TCP port is checked by a connection; nothing to do, unless kube-proxy should run there.
+	ReasonCheckedByPort = "CheckedByPort"
 	// ReasonHubRestored: the hub is an older copy of itself; the proxy serves on what it had. Nothing to do, unless the message names something that is missing.
 	ReasonHubRestored = "HubRestored"
 	// ReasonHubReplaced: another hub answers at the hub's address; the proxy serves on what it had. Point it back, or install in this hub what the message names.

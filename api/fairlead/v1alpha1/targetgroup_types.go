@@ -141,6 +141,14 @@ func (g *TargetGroup) Drains(i int) bool {
 	return disabled || g.DeletionTimestamp != nil || g.Spec.Targets[i].State == TargetDraining
 }
 
+// CheckedByPort is why an agent has its Nodes checked by a connection to the port that traffic goes to; "": it hasn't.
+func (g *TargetGroup) CheckedByPort() string {
+	if c := g.Spec.HealthCheck; c == nil || c.Type != clusterv1.HealthCheckTCP || c.Port != 0 {
+		return ""
+	}
+	return g.Annotations[AnnotationCheckedByPort]
+}
+
 // ServedAddress is the one of a target's addresses that proxies report it by, whatever else it has: its first IPv4
 // address, however it is written; else its first IPv6 address; else its first name; "" if it has none.
 func (t *Target) ServedAddress() string {

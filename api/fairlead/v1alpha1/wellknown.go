@@ -78,6 +78,8 @@ const (
 	AnnotationEpoch = "fairlead.dev/epoch"
 	// AnnotationHeldUntil on an Address whose holder is missing is when the Address is given up, in RFC 3339; an earlier time may be written.
 	AnnotationHeldUntil = "fairlead.dev/held-until"
+	// AnnotationCheckedByPort on a TargetGroup of Nodes is why its agent has them checked at the port that traffic goes to.
+	AnnotationCheckedByPort = "fairlead.dev/checked-by-port"
 )
 
 // FinalizerInUse holds the deletion of a LoadBalancerClass or an AddressPool while something uses it.

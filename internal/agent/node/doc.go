@@ -3,6 +3,7 @@
 //	Node ── Target ──▶ Target, or why it is none
 //	Targets, Doomed ── Spare ──▶ the same, none draining for ever
 //	Targets, groups in the hub ── Place ──▶ nodes-0, nodes-1, … (at most 100 targets each)
+//	what the Nodes answered ── Checking ──▶ whether kube-proxy's health is asked, or the nodePorts
 //
 // Pure. A Node is no target while it is being deleted, is labelled
 // node.kubernetes.io/exclude-from-external-load-balancers (a value that parses as false counts as

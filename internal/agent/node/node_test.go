@@ -92,7 +92,7 @@ func TestPlacementIsStable(t *testing.T) {
 			}
 			was := places(have)
 			next := map[int][]v1alpha1.Target{}
-			for index, spec := range node.Place(have, targets) {
+			for index, spec := range node.Place(have, targets, node.ByHealthz) {
 				if len(spec.Targets) > 100 || spec.HealthCheck == nil || len(spec.Targets) == 0 && index != 0 {
 					t.Fatalf("group %d has %d targets", index, len(spec.Targets))
 				}
@@ -133,7 +133,7 @@ func TestHolesAreFilled(t *testing.T) {
 	second = append(second, v1alpha1.Target{Name: "b"})
 	targets := append(slices.Clone(first[1:]), second...)
 	targets = append(targets, v1alpha1.Target{Name: "c"})
-	got := places(groups(node.Place(map[int][]v1alpha1.Target{0: first, 1: second}, targets)))
+	got := places(groups(node.Place(map[int][]v1alpha1.Target{0: first, 1: second}, targets, node.ByHealthz)))
 	if got["c"] != 0 || got["b"] != 1 || got["a50"] != 0 {
 		t.Errorf("c is in %d, b in %d, a50 in %d", got["c"], got["b"], got["a50"])
 	}

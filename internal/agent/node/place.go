@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 )
 
@@ -16,9 +15,9 @@ const (
 	namePrefix = "nodes-"
 	// groupSize is the most targets that a TargetGroup takes.
 	groupSize = 100
-	// kube-proxy's own health, which goes down before its node does.
-	healthPort = 10256
-	healthPath = "/healthz"
+	// HealthPort and HealthPath are where kube-proxy tells its own health.
+	HealthPort = 10256
+	HealthPath = "/healthz"
 )
 
 // GroupName of the group with that index.
@@ -38,8 +37,8 @@ func Labels() map[string]string {
 
 // Place puts targets into groups, by the group's index. A target stays in the group that has it;
 // new ones fill the holes of the lowest groups first. Group 0 is always there, so that
-// what selects the nodes finds a group; others go when they are empty. Targets are sorted by name.
-func Place(have map[int][]v1alpha1.Target, targets []v1alpha1.Target) map[int]v1alpha1.TargetGroupSpec {
+// what selects the nodes finds a group; others go when they are empty. Targets are sorted by name. All groups are checked in one way.
+func Place(have map[int][]v1alpha1.Target, targets []v1alpha1.Target, way Way) map[int]v1alpha1.TargetGroupSpec {
 	at := map[string]int{}
 	for _, index := range slices.Sorted(maps.Keys(have)) {
 		for _, t := range have[index] {
@@ -69,7 +68,7 @@ func Place(have map[int][]v1alpha1.Target, targets []v1alpha1.Target) map[int]v1
 	for index, targets := range placed {
 		slices.SortFunc(targets, byName)
 		out[index] = v1alpha1.TargetGroupSpec{
-			HealthCheck: &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Port: healthPort, Path: healthPath},
+			HealthCheck: way.check(),
 			Targets:     targets,
 		}
 	}

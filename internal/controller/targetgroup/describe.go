@@ -78,10 +78,18 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 		set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, clusterv1.ReasonAccepted, "")
 	}
 	s.Members = fmt.Sprintf("%d/%d", active, len(f.group.Spec.Targets))
-	if len(sick) > 0 {
+	byPort := f.group.CheckedByPort()
+	switch {
+	case len(sick) > 0:
 		slices.Sort(sick)
-		set(v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonMembersUnhealthy, cut("These fail their check: "+strings.Join(sick, ", ")+"."))
-	} else {
+		message := "These fail their check"
+		if byPort != "" {
+			message += " at the port of one Service at least"
+		}
+		set(v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonMembersUnhealthy, cut(message+": "+strings.Join(sick, ", ")+"."))
+	case byPort != "":
+		set(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonCheckedByPort, cut("Checked otherwise than by kube-proxy's health: "+byPort+"."))
+	default:
 		set(v1alpha1.ConditionHealthy, metav1.ConditionTrue, clusterv1.ReasonAsExpected, "")
 	}
 	return s
