@@ -54,7 +54,6 @@
 //
 // What it finds, and nobody mended yet, the worst first:
 //
-//   - An Address that is adopted for a LoadBalancer which the hub lacks is released where the answer to its creation is lost (seed 3238).
 //   - A proxy that serves nothing when the hub changes (it has just joined) thaws at once and serves by the old copy's ledger. Then it
 //     contradicts those who are frozen, and nothing is adopted before a person fences one side (World.decide does).
 //   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when

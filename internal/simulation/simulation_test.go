@@ -68,6 +68,7 @@ func TestAHubThatChangesTakesNothingAway(t *testing.T) {
 func TestWhatOnceBrokeHolds(t *testing.T) {
 	for seed, why := range map[uint64]string{
 		2469: "the hub changes twice before a proxy asks, that has heard of the one before that a frontend ends",
+		3238: "an Address is adopted for a LoadBalancer that is missing, and the answer is lost",
 		3321: "a namespace was ending when the copy was made",
 		3356: "a namespace was ending when the copy was made, and its Tenant's agent is awaited",
 		4549: "the hub operator's own namespace was ending when the copy was made",
