@@ -18,6 +18,7 @@
 //   - Nothing is written twice because a cache is a moment behind: memory knows what was
 //     written and not yet seen.
 //   - What concerns all Services, such as the Nodes' health, is told by one event, about the whole cluster.
+//   - Where the hub finds that no Node passes its check, the agent asks the Nodes itself whether they have a kube-proxy (checking.go).
 //   - An event follows a change of the condition fairlead.dev/Programmed, asynchronously, so that
 //     a restart repeats none.
 //

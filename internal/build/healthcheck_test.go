@@ -31,3 +31,19 @@ func TestWhatSaysSomethingOfATargetGroup(t *testing.T) {
 		}
 	}
 }
+
+// Nodes without kube-proxy are checked by their TargetGroup's check of TCP that names no port: each port of TCP is asked itself, and
+// nothing is asked of one of another protocol.
+func TestACheckWithoutAPortAsksTheTrafficsOwn(t *testing.T) {
+	group := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
+	class := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
+	for protocol, want := range map[lb.Protocol]string{lb.TCP: "TCP:31080", lb.UDP: "None", lb.SCTP: "None"} {
+		if c := checkFrom(protocol, 31080, nil, group, class); c.String() != want {
+			t.Errorf("%s: %s", protocol, c)
+		}
+	}
+	own := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Port: 32000, Path: "/healthz"}
+	if c := checkFrom(lb.UDP, 31080, own, group, class); c.String() != "HTTP:32000/healthz" {
+		t.Errorf("a LoadBalancer's own: %s", c)
+	}
+}
