@@ -26,6 +26,8 @@ type Adopted struct {
 	Disagree []string
 	// NoPool says that no pool has the address: nothing is done before one has.
 	NoPool bool
+	// Full says that it has as many holders as an Address names: nothing is done before one has left.
+	Full bool
 }
 
 // Adopt says how the ledger takes in what proxies serve since the hub changed: what runs wins, unless proxies
@@ -80,7 +82,7 @@ func (l *Ledger) Adopt(w What, claims []Claim, who Adopters) Adopted {
 		return keep
 	}
 	next.Holders, next.Phase, next.ProxyPool = holders, Granted, claims[0].ProxyPool
-	if len(next.Holders) > MaxHolders || held && next.Equal(e) {
+	if keep.Full = len(next.Holders) > MaxHolders; keep.Full || held && next.Equal(e) {
 		return keep
 	}
 	return Adopted{Step: Step{action, next}}

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -200,4 +201,23 @@ func TestAdoptionEnds(t *testing.T) {
 			t.Fatalf("adopted anew: %+v", again)
 		}
 	})
+}
+
+// An Address names so many holders and no more. That it can't be adopted therefore is said, for nothing else would tell.
+func TestAnAddressThatIsFullIsSaid(t *testing.T) {
+	l := New()
+	l.SetPools([]Pool{pool(t, "public", 1, "192.0.2.0/29")})
+	e := granted("y", Granted, 1000)
+	for i := range MaxHolders - 1 {
+		e = e.With(Ref{"a", fmt.Sprint("lb-", i)}, []Port{{"TCP", int32(1001 + i)}})
+	}
+	l.Set(e)
+	got := l.Adopt(What{Address: served}, []Claim{claim("p", "x", 80)}, Adopters{})
+	if got.Action != Keep || !got.Full || len(got.Disagree)+len(got.Stale) > 0 {
+		t.Errorf("%v, full %v, %v disagree", got.Action, got.Full, got.Disagree)
+	}
+	l.Set(e.Without(Ref{"a", "lb-0"}))
+	if got := l.Adopt(What{Address: served}, []Claim{claim("p", "x", 80)}, Adopters{}); got.Action != Change || got.Full {
+		t.Errorf("%v, full %v where one has left", got.Action, got.Full)
+	}
 }

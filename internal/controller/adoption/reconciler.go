@@ -45,13 +45,13 @@ type Reconciler struct {
 	Queue *kit.Queue
 
 	mu sync.Mutex
-	// homeless are the claims of addresses that no pool has, which were told.
-	homeless map[string]struct{}
+	// stuck are the claims of addresses that no pool has, or that are full, which were told.
+	stuck map[string]struct{}
 }
 
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{Options: o, Queue: &kit.Queue{}, homeless: map[string]struct{}{}}
+	r := &Reconciler{Options: o, Queue: &kit.Queue{}, stuck: map[string]struct{}{}}
 	o.Fleet.Subscribe(func(fleet.Change) { r.Look() })
 	return r
 }
@@ -95,8 +95,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		for _, p := range d.Stale {
 			stale[p] = append(stale[p], what.Name())
 		}
-		if d.NoPool {
-			r.tellHomeless(ctx, claims[what])
+		switch {
+		case d.NoPool:
+			r.tellStuck(ctx, claims[what], "no AddressPool has that: create the pool")
+		case d.Full:
+			r.tellStuck(ctx, claims[what], fmt.Sprintf("%d LoadBalancers share it already, which is the limit: delete one of them", ipam.MaxHolders))
 		}
 	}
 	for name, addresses := range stale {
@@ -136,22 +139,22 @@ func (r *Reconciler) fence(ctx context.Context, name string, addresses []string)
 	return nil
 }
 
-// tellHomeless says once that no pool has an address.
-func (r *Reconciler) tellHomeless(ctx context.Context, claims []ipam.Claim) {
+// tellStuck says once why an address can't be taken into the ledger, and what a person can do about it.
+func (r *Reconciler) tellStuck(ctx context.Context, claims []ipam.Claim, why string) {
 	for _, c := range claims {
 		key := c.Proxy + " " + c.What.Name()
 		r.mu.Lock()
-		_, told := r.homeless[key]
-		r.homeless[key] = struct{}{}
+		_, told := r.stuck[key]
+		r.stuck[key] = struct{}{}
 		r.mu.Unlock()
 		if told {
 			continue
 		}
-		r.Logger.Warn("a proxy serves an address that no pool has", "proxy", c.Proxy, "address", c.What.Name(), "loadbalancer", c.Holder.Ref.String())
+		r.Logger.Warn("a proxy serves an address that can't be adopted", "proxy", c.Proxy, "address", c.What.Name(), "loadbalancer", c.Holder.Ref.String(), "why", why)
 		p := &v1alpha1.Proxy{}
 		if err := r.Client.Get(ctx, types.NamespacedName{Name: c.Proxy}, p); err == nil && r.Events != nil {
 			r.Events.Event(p, "Warning", v1alpha1.ReasonHubReplaced, fmt.Sprintf(
-				"It serves %s for LoadBalancer %s, and no AddressPool has that: create the pool, and it is taken into the ledger.", c.What, c.Holder.Ref))
+				"It serves %s for LoadBalancer %s, and %s, and it is taken into the ledger.", c.What, c.Holder.Ref, why))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package adoption
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -22,13 +23,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// An address that the API server refuses costs that one: those after it are adopted, and stale proxies fenced.
+// events are those of Proxies, by their names.
+type events map[string][]string
+
+func (e events) Event(p *v1alpha1.Proxy, _, _, message string) {
+	e[p.Name] = append(e[p.Name], message)
+}
+
+// An address that the API server refuses, or that is full, costs that one: those after it are adopted, and stale proxies fenced.
 func TestARefusedAddressCostsNoOther(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	const refused, missing, disputed = "192.0.2.1", "192.0.2.2", "192.0.2.3"
+	const refused, missing, disputed, full = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.0"
 	here := func(name, pool, why string, thawed int64) *v1alpha1.Proxy {
 		p := &v1alpha1.Proxy{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: pool},
@@ -49,6 +57,11 @@ func TestARefusedAddressCostsNoOther(t *testing.T) {
 		Address: disputed, Pool: "public", ProxyPool: "edge", Phase: v1alpha1.AddressGranted,
 		Holders: []v1alpha1.Holder{{Namespace: "t", Name: "now", Ports: []string{"TCP/80"}}},
 	}}}
+	crowd := v1alpha1.AddressSpec{Address: full, Pool: "public", ProxyPool: "core", Phase: v1alpha1.AddressGranted}
+	for i := range ipam.MaxHolders {
+		crowd.Holders = append(crowd.Holders, v1alpha1.Holder{Namespace: "t", Name: fmt.Sprint("lb-", i), Ports: []string{fmt.Sprint("TCP/", 1000+i)}})
+	}
+	objects = append(objects, &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: full}, Spec: crowd})
 	for _, p := range proxies {
 		objects = append(objects, p.DeepCopy())
 	}
@@ -72,11 +85,13 @@ func TestARefusedAddressCostsNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	keeper.SetPools([]ipam.Pool{{Name: "public", Share: ipam.ShareNamespace, PerTenant: ipam.Unbounded, Ranges: []ipam.Range{all}}})
-	held := &v1alpha1.Address{}
-	if err := hub.Get(t.Context(), client.ObjectKey{Name: disputed}, held); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{disputed, full} {
+		held := &v1alpha1.Address{}
+		if err := hub.Get(t.Context(), client.ObjectKey{Name: name}, held); err != nil {
+			t.Fatal(err)
+		}
+		keeper.Observe(held)
 	}
-	keeper.Observe(held)
 	for i, p := range proxies {
 		known.SetProxy(p)
 		lease := func(at int64) *coordinationv1.Lease {
@@ -95,10 +110,11 @@ func TestARefusedAddressCostsNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	serves("frozen", refused, missing)
+	serves("frozen", full, refused, missing)
 	serves("stale", disputed)
 
-	r := New(Options{Logger: log, Client: hub, Keeper: keeper, Fleet: known})
+	said := events{}
+	r := New(Options{Logger: log, Client: hub, Keeper: keeper, Fleet: known, Events: said})
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{}); err == nil || !strings.Contains(err.Error(), refused) {
 		t.Errorf("the error is %v", err)
 	}
@@ -108,6 +124,9 @@ func TestARefusedAddressCostsNoOther(t *testing.T) {
 	p := &v1alpha1.Proxy{}
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "stale"}, p); err != nil || p.Spec.Fenced == nil {
 		t.Errorf("not fenced: %v", err)
+	}
+	if got := said["frozen"]; len(got) != 1 || !strings.Contains(got[0], full+" for LoadBalancer t/before, and 64 LoadBalancers share it already") {
+		t.Errorf("events: %q", got)
 	}
 }
 
