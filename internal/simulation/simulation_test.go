@@ -163,7 +163,7 @@ func TestASeedReplays(t *testing.T) {
 // planted are the bugs that the judge must find: all that a Bug names.
 var planted = []simulation.Options{
 	{Bug: simulation.FileNotSynced},
-	{Bug: simulation.IncompleteView},
+	{Bug: simulation.IncompleteView, Tempers: simulation.Tempers{Starts: true}},
 	{Bug: simulation.NoPreconditions},
 	{Bug: simulation.SilentLetGo},
 	{Bug: simulation.SpeaksBeforeApply},
@@ -172,7 +172,7 @@ var planted = []simulation.Options{
 	{Bug: simulation.OpenConnectionsForgotten},
 	{Bug: simulation.LostIsWritten},
 	{Bug: simulation.SettledAtOnce},
-	{Bug: simulation.ErrorsForgotten},
+	{Bug: simulation.ErrorsForgotten, Tempers: simulation.Tempers{Failures: true}},
 	{Bug: simulation.OldCaches, Changes: true, Tempers: simulation.Tempers{Restores: true}},
 	{Bug: simulation.FrozenGranted, Changes: true},
 	{Bug: simulation.MemoryNotFiled, Changes: true},

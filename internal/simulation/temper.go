@@ -26,6 +26,9 @@ func (w *World) drawTemper() {
 	for k := range w.temper.spared {
 		w.temper.spared[k] = w.n(4) == 0
 	}
+	if w.Tempers.Failures {
+		w.temper.fault = 3
+	}
 }
 
 // Tempers have what is rare happen often.
@@ -40,6 +43,10 @@ type Tempers struct {
 	Endings bool
 	// Restores has the hub restored again and again.
 	Restores bool
+	// Failures has one of three requests fail.
+	Failures bool
+	// Starts has processes of proxies start anew again and again, and often hear of one resource late.
+	Starts bool
 }
 
 // delay has a manager hear late of what the tempers name.
@@ -70,8 +77,16 @@ func (w *World) refuse() {
 	}
 }
 
-// recur has the hub change, where the tempers have that happen often.
+// recur has the hub change, or a process start anew, where the tempers have that happen often.
 func (w *World) recur() {
+	if w.Tempers.Starts && !w.inside && w.n(40) == 0 {
+		if h := w.hosts[w.n(hosts)]; h.up && h.fromHub {
+			h.die(false)
+			h.start()
+			h.lag()
+			w.trace("%s starts anew as %s", h.name, h.boot)
+		}
+	}
 	if w.Tempers.Restores && !w.inside && w.n(100) == 0 {
 		w.alter()
 	}
