@@ -72,6 +72,10 @@
 //     by what was heard of the hub before, keep no address from its next holder: there is no place where a proxy says that it has
 //     them (host.untell).
 //
+// Not played, and so not found: an agent that stays away after the hub was restored, of which a LoadBalancer had fewer ports when the copy
+// was made. Once the ledger has thawed, the manager goes by that LoadBalancer and gives up the ports that it lacks (ipam's portsOn), though
+// its namespace still waits for the agent; so proxies take them away until the agent is back.
+//
 // A Bug makes the played part do something wrong; the tests plant each, and
 // the judge must find it. Some need schedules that have much of one fault (Tempers).
 //
