@@ -75,7 +75,7 @@ const (
 )
 
 // Checking decides on the Way by rounds in which all Nodes are asked. The zero value has heard nothing. Between the two ways lies
-// all that they don't agree on: all Nodes refuse, or more than half of them are well.
+// all that they don't agree on: all Nodes refuse, or more than half of those that are heard of are well.
 type Checking struct {
 	agreed int       // rounds in a row that were for the other Way
 	next   time.Time // not before this
@@ -95,9 +95,9 @@ func Other(present Way, nodes int, answers []Answer) (other, settled bool) {
 		count[a]++
 	}
 	if present == ByPort {
-		well := count[Well]
-		other = 2*well > nodes
-		return other, other || 2*(nodes-len(answers)+well) <= nodes
+		// Not of all Nodes: one that is dead would keep the others from going back.
+		well, heard, rest := count[Well], len(answers)-count[Silent], nodes-len(answers)
+		return 2*well > heard, rest == 0 || 2*well > heard+rest || 2*(well+rest) <= heard+rest
 	}
 	refused := count[Refused]
 	return nodes > 0 && refused == nodes, refused < len(answers) || refused >= nodes

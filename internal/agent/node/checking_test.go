@@ -40,6 +40,11 @@ func TestOther(t *testing.T) {
 		{node.ByPort, 4, "wwrr", false},
 		{node.ByPort, 3, "ww", true},
 		{node.ByPort, 3, "w.w", true},
+		{node.ByPort, 2, "w.", true}, // the other one died: it would keep the way for ever
+		{node.ByPort, 2, "w", true},
+		{node.ByPort, 3, "w.r", false},
+		{node.ByPort, 3, "w.s", false},
+		{node.ByPort, 4, "ww.r", true},
 		{node.ByPort, 0, "", false},
 	} {
 		if other, _ := node.Other(c.present, c.nodes, answersOf(c.answers)); other != c.other {
