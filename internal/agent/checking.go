@@ -69,16 +69,9 @@ func (r *checking) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return reconcile.Result{RequeueAfter: r.decides.Wait(now)}, nil
 }
 
-// round asks all Nodes that should take connections, until what they say is settled, and tells whether that is for the other way.
+// round asks the Nodes, until what they say is settled, and tells whether that is for the other way.
 func (r *checking) round(ctx context.Context, present node.Way, groups []*v1alpha1.TargetGroup) bool {
-	var addresses []string
-	for _, g := range groups {
-		for i := range g.Spec.Targets {
-			if address := g.Spec.Targets[i].ServedAddress(); address != "" && !g.Drains(i) {
-				addresses = append(addresses, address)
-			}
-		}
-	}
+	addresses := node.Asked(groups, r.nodes.holds)
 	ctx, cancel := context.WithTimeout(ctx, roundFor)
 	defer cancel()
 	next, said := make(chan string), make(chan node.Answer)

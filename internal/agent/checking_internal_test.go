@@ -25,7 +25,7 @@ import (
 type asked struct {
 	*testing.T
 	*checking
-	groups []*v1alpha1.TargetGroup
+	hub    client.Client
 	answer func(address string) node.Answer
 	asked  atomic.Int64
 	woken  int
@@ -43,14 +43,15 @@ func newAsked(t *testing.T, state string) *asked {
 		g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: node.GroupName(index)}}
 		for i := range 40 {
 			name := fmt.Sprintf("n%d-%d", index, i)
-			g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{Name: name, Addresses: []string{fmt.Sprintf("10.0.%d.%d", index, i)}})
+			g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{Name: name, UID: name, Addresses: []string{fmt.Sprintf("10.0.%d.%d", index, i)}})
 			g.Status.Targets = append(g.Status.Targets, v1alpha1.MemberStatus{Name: name, State: state})
 		}
-		objects, a.groups = append(objects, g), append(a.groups, g)
+		objects = append(objects, g)
 	}
 	log := slog.New(slog.DiscardHandler)
+	a.hub = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	a.checking = &checking{
-		hub: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), namespace: "t", log: log, events: newRecorder(nil, "x", log, newMetrics("t")),
+		hub: a.hub, namespace: "t", log: log, events: newRecorder(nil, "x", log, newMetrics("t")),
 		nodes: &nodes{wake: func() { a.woken++ }},
 		ask: func(ctx context.Context, address string) node.Answer {
 			a.asked.Add(1)
@@ -80,6 +81,26 @@ func (a *asked) until(most time.Duration, done func() bool) (took time.Duration)
 	return time.Since(began)
 }
 
+// unready has the target of an address say that its Node isn't ready; of none: each.
+func (a *asked) unready(address string) {
+	a.Helper()
+	list := &v1alpha1.TargetGroupList{}
+	if err := a.hub.List(a.Context(), list); err != nil {
+		a.Fatal(err)
+	}
+	for i := range list.Items {
+		g := &list.Items[i]
+		for j := range g.Spec.Targets {
+			if t := &g.Spec.Targets[j]; address == "" || t.Addresses[0] == address {
+				t.Ready = new(bool)
+			}
+		}
+		if err := a.hub.Update(a.Context(), g); err != nil {
+			a.Fatal(err)
+		}
+	}
+}
+
 func all(answer node.Answer) func(string) node.Answer {
 	return func(string) node.Answer { return answer }
 }
@@ -95,30 +116,35 @@ func TestNodesAreAskedWhereTheHubFindsAllUnwell(t *testing.T) {
 }
 
 func TestChecksFollowWhatAllNodesSay(t *testing.T) {
+	but := func(one string, says, others node.Answer) func(string) node.Answer {
+		return func(address string) node.Answer {
+			if address == one {
+				return says
+			}
+			return others
+		}
+	}
+	none := func(*asked) {}
 	for name, c := range map[string]struct {
 		answer func(string) node.Answer
+		given  func(*asked)
 		way    node.Way
 	}{
-		"all refuse": {all(node.Refused), node.ByPort},
-		"all are silent: the agent doesn't reach them": {all(node.Silent), node.ByHealthz},
-		"all are sick": {all(node.Sick), node.ByHealthz},
-		"one is silent": {func(address string) node.Answer {
-			if address == "10.0.1.39" {
-				return node.Silent
-			}
-			return node.Refused
-		}, node.ByHealthz},
-		"one is well": {func(address string) node.Answer {
-			if address == "10.0.0.20" {
-				return node.Well
-			}
-			return node.Refused
-		}, node.ByHealthz},
+		"all refuse": {all(node.Refused), none, node.ByPort},
+		"all are silent: the agent doesn't reach them": {all(node.Silent), none, node.ByHealthz},
+		"all are sick":                                        {all(node.Sick), none, node.ByHealthz},
+		"one that is ready is silent":                         {but("10.0.1.39", node.Silent, node.Refused), none, node.ByHealthz},
+		"one that isn't ready is silent":                      {but("10.0.1.39", node.Silent, node.Refused), func(a *asked) { a.unready("10.0.1.39") }, node.ByPort},
+		"one whose Node is missing is silent":                 {but("10.0.1.39", node.Silent, node.Refused), func(a *asked) { a.nodes.kept = map[string]bool{"n1-39": true} }, node.ByPort},
+		"none is ready, and one is silent":                    {but("10.0.1.39", node.Silent, node.Refused), func(a *asked) { a.unready("") }, node.ByHealthz},
+		"none is ready, as without a network, and all refuse": {all(node.Refused), func(a *asked) { a.unready("") }, node.ByPort},
+		"one is well":                                         {but("10.0.0.20", node.Well, node.Refused), none, node.ByHealthz},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAsked(t, "unhealthy")
 				a.answer = c.answer
+				c.given(a)
 				took := a.until(10*time.Minute, func() bool { return a.nodes.checkedBy(nil) != node.ByHealthz })
 				if way := a.nodes.checkedBy(nil); way != c.way || len(a.events.queue) != a.woken || (a.woken == 1) != (c.way == node.ByPort) {
 					t.Fatalf("%s, woken %d times, %d events", way, a.woken, len(a.events.queue))

@@ -39,6 +39,8 @@ type nodes struct {
 	doomed map[string]time.Time
 	// way is how Nodes are checked; empty: as the groups say that are there.
 	way node.Way
+	// kept are the UIDs of targets that are held.
+	kept map[string]bool
 	// wake has a round begin.
 	wake func()
 }
@@ -64,6 +66,13 @@ func (r *nodes) checkBy(way node.Way) {
 	defer r.mu.Unlock()
 	r.way = way
 	r.wake()
+}
+
+// holds tells whether the target of a UID is held, though its Node is missing.
+func (r *nodes) holds(uid string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept[uid]
 }
 
 // Reconcile writes the groups that differ.
@@ -114,6 +123,10 @@ func (r *nodes) round(ctx context.Context, list *v1alpha1.TargetGroupList) (wrot
 	held, annotations, until := r.held(have, groups[0], all)
 	again = soonest(soonest(again, lasts), until)
 	targets = append(targets, held...)
+	r.kept = map[string]bool{}
+	for _, t := range held {
+		r.kept[t.UID] = true
+	}
 	way := r.wayFrom(groupsOf(list))
 	want := node.Place(have, targets, way)
 	var taken []*v1alpha1.TargetGroup // their time is over, or means nothing

@@ -66,6 +66,29 @@ const (
 	Well
 )
 
+// Asked are the addresses of Nodes that are asked: those that should take connections. Of those only the ones that say they are
+// ready and whose Nodes are there, if there are any: one that died is silent, and would keep the others from deciding.
+func Asked(groups []*v1alpha1.TargetGroup, held func(uid string) bool) []string {
+	var sound, others []string
+	for _, g := range groups {
+		for i := range g.Spec.Targets {
+			t := &g.Spec.Targets[i]
+			address := t.ServedAddress()
+			switch {
+			case address == "" || g.Drains(i):
+			case t.Ready != nil && !*t.Ready || held(t.UID):
+				others = append(others, address)
+			default:
+				sound = append(sound, address)
+			}
+		}
+	}
+	if len(sound) > 0 {
+		return sound
+	}
+	return others
+}
+
 // Bounds of a change of the Way: so many rounds of questions in a row say the same, with a pause before each further one.
 // Rest is the pause after one that says something else.
 const (
@@ -75,7 +98,7 @@ const (
 )
 
 // Checking decides on the Way by rounds in which all Nodes are asked. The zero value has heard nothing. Between the two ways lies
-// all that they don't agree on: all Nodes refuse, or more than half of those that are heard of are well.
+// all that they don't agree on: all Nodes that are asked refuse, or more than half of those that are heard of are well.
 type Checking struct {
 	agreed int       // rounds in a row that were for the other Way
 	next   time.Time // not before this

@@ -53,6 +53,33 @@ func TestOther(t *testing.T) {
 	}
 }
 
+func TestAsked(t *testing.T) {
+	yes, no := true, false
+	ready := v1alpha1.Target{UID: "ready", Addresses: []string{"10.0.0.1"}, Ready: &yes}
+	silent := v1alpha1.Target{UID: "nothing", Addresses: []string{"10.0.0.2"}} // says nothing of that
+	dead := v1alpha1.Target{UID: "dead", Addresses: []string{"10.0.0.3"}, Ready: &no}
+	held := v1alpha1.Target{UID: "held", Addresses: []string{"10.0.0.4"}, Ready: &yes}
+	drains := v1alpha1.Target{UID: "drains", Addresses: []string{"10.0.0.5"}, Ready: &yes, State: v1alpha1.TargetDraining}
+	bare := v1alpha1.Target{UID: "bare", Ready: &yes}
+	for _, c := range []struct {
+		groups [][]v1alpha1.Target
+		want   string
+	}{
+		{nil, ""},
+		{[][]v1alpha1.Target{{ready, dead, held, drains, bare}, {silent}}, "10.0.0.1 10.0.0.2"},
+		{[][]v1alpha1.Target{{dead, drains}, {held, ready}}, "10.0.0.1"},
+		{[][]v1alpha1.Target{{dead, drains, bare}, {held}}, "10.0.0.3 10.0.0.4"}, // none is ready: all are asked
+	} {
+		var groups []*v1alpha1.TargetGroup
+		for _, targets := range c.groups {
+			groups = append(groups, &v1alpha1.TargetGroup{Spec: v1alpha1.TargetGroupSpec{Targets: targets}})
+		}
+		if got := strings.Join(node.Asked(groups, func(uid string) bool { return uid == "held" }), " "); got != c.want {
+			t.Errorf("%v: %q", c.groups, got)
+		}
+	}
+}
+
 // What is settled after some answers is what all of them say; and after all of them it is settled.
 func TestOtherIsSettledForGood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
