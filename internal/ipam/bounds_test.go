@@ -102,7 +102,7 @@ func TestPortsAreExchangedAtTheBound(t *testing.T) {
 	l.SetPools([]Pool{p})
 	grantAll(l, needs("a", "x", 80, 90))
 	d := grantAll(l, needs("a", "x", 81, 90))
-	if names(d) != "192.0.2.0.tcp.90 192.0.2.0.tcp.81" || d.Reason != "" || len(d.Surplus) != 1 || d.Surplus[0].Name != "192.0.2.0.tcp.80" {
+	if names(d) != "192.0.2.0.tcp.81 192.0.2.0.tcp.90" || d.Reason != "" || len(d.Surplus) != 1 || d.Surplus[0].Name != "192.0.2.0.tcp.80" {
 		t.Fatalf("%+v", d)
 	}
 	// While what it gave up is still being released, it holds more than it may, and gets no more by going on so.
@@ -115,7 +115,7 @@ func TestPortsAreExchangedAtTheBound(t *testing.T) {
 			l.Delete(e.Name)
 		}
 	}
-	if d = grantAll(l, needs("a", "x", 82, 90)); names(d) != "192.0.2.0.tcp.90 192.0.2.0.tcp.82" || d.Reason != "" {
+	if d = grantAll(l, needs("a", "x", 82, 90)); names(d) != "192.0.2.0.tcp.82 192.0.2.0.tcp.90" || d.Reason != "" {
 		t.Fatalf("%+v", d)
 	}
 	for _, e := range l.All() {

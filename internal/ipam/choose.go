@@ -63,7 +63,7 @@ func (c *chooser) one(f Family) ([]Step, *problem) {
 		if s := c.rehoused(granted); len(s) > 0 {
 			return s, nil
 		}
-		return c.held(granted)
+		return c.held(c.rehomed(granted))
 	}
 	if s, p := c.tryWishes(); len(s) > 0 || p != nil {
 		return s, p

@@ -43,13 +43,18 @@ func (l *Ledger) hostsHave(proxyPool string, f Family) bool {
 	return len(l.hosts[proxyPool]) == 0 || slices.ContainsFunc(l.hosts[proxyPool], f.Has)
 }
 
+// gone says that an entry is of hosts, none of which has an address of its family, or may have it again.
+func (l *Ledger) gone(e Entry) bool {
+	f := FamilyOf(e.Address)
+	return e.OfHosts() && !l.hostsHave(e.ProxyPool, f) && !slices.ContainsFunc(l.away[e.ProxyPool], f.Has)
+}
+
 // rehoused grants its ports of hosts anew where no host has an address of their family, and any family will do: they were
 // granted before a host was known, or all those have gone.
 func (c *chooser) rehoused(granted []Entry) []Step {
 	pool := granted[0].Pool
 	if c.family != AnyFamily || slices.ContainsFunc(granted, func(e Entry) bool {
-		f := FamilyOf(e.Address)
-		return !e.OfHosts() || e.Pool != pool || e.ProxyPool != c.ProxyPool || c.hostsHave(e.ProxyPool, f) || slices.ContainsFunc(c.away[e.ProxyPool], f.Has)
+		return !c.gone(e) || e.Pool != pool || e.ProxyPool != c.ProxyPool
 	}) {
 		return nil
 	}
@@ -57,6 +62,14 @@ func (c *chooser) rehoused(granted []Entry) []Step {
 	s, _ := c.fresh() // why it stays is that no host serves it, which its proxies say
 	c.leaving[pool] -= len(granted)
 	return s
+}
+
+// rehomed are the entries of a LoadBalancer of any family without those that are gone, once one of hosts takes their place.
+func (c *chooser) rehomed(granted []Entry) []Entry {
+	if c.family != AnyFamily || !slices.ContainsFunc(granted, func(e Entry) bool { return e.OfHosts() && !c.gone(e) }) {
+		return granted
+	}
+	return slices.DeleteFunc(slices.Clone(granted), c.gone)
 }
 
 // poolOfHost is the first of the pools that has the addresses of hosts, if want is one of them; else nil.

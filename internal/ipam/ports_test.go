@@ -1,6 +1,8 @@
 package ipam
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,13 +26,24 @@ func hostsPool(ports string) Pool {
 	return Pool{Name: "public", Created: time.Unix(1, 0), ByPort: true, Share: ShareAny, PerTenant: Unbounded, Hosts: "edge", HostPorts: r}
 }
 
-// grantAll carries out what is decided, surplus too.
+// grantAll carries out what is decided as the Keeper does: until nothing is left to write, and then what is surplus. The steps
+// say what was written.
 func grantAll(l *Ledger, n Needs) Decision {
-	d := l.Decide(n, nil)
-	for _, s := range d.Steps {
-		if s.Action != Keep {
-			l.Set(s.Entry)
+	d, wrote := l.Decide(n, nil), map[string]Action{}
+	for tries := 0; !d.Keeps() && !d.Waits(); tries++ {
+		if tries == 10 {
+			panic(fmt.Sprintf("%s is decided for ever: %+v", n.Ref, d))
 		}
+		for _, s := range d.Steps {
+			if s.Action != Keep {
+				l.Set(s.Entry)
+				wrote[s.Entry.Name] = s.Action
+			}
+		}
+		d = l.Decide(n, nil)
+	}
+	for i, s := range d.Steps {
+		d.Steps[i].Action = cmp.Or(wrote[s.Entry.Name], s.Action)
 	}
 	for _, e := range d.Surplus {
 		e.Phase = Releasing
@@ -74,7 +87,7 @@ func TestNamesSayWhatIsHeld(t *testing.T) {
 func TestPortsOfAnAddressAreGrantedByThemselves(t *testing.T) {
 	l := New()
 	l.SetPools([]Pool{byPort(t, "192.0.2.0/31")})
-	if d := grantAll(l, needs("a", "x", 80, 443)); names(d) != "192.0.2.0.tcp.80 192.0.2.0.tcp.443" {
+	if d := grantAll(l, needs("a", "x", 80, 443)); names(d) != "192.0.2.0.tcp.443 192.0.2.0.tcp.80" {
 		t.Fatalf("%+v", d)
 	}
 	// Another tenant, on another port, shares the address; on the same one it gets another address.
@@ -268,6 +281,10 @@ func TestPortsOfHostsMoveToTheFamilyThatTheHostsHave(t *testing.T) {
 	d := grantAll(l, web)
 	if names(d) != "hosts-edge.ipv6.tcp.20001" || len(d.Surplus) != 1 || d.Surplus[0].Name != "hosts-edge.ipv4.tcp.20001" || d.Reason != "" {
 		t.Fatalf("%+v", d)
+	}
+	l.Delete("hosts-edge.ipv4.tcp.20001")
+	if d := l.Decide(web, nil); !d.Keeps() || names(d) != "hosts-edge.ipv6.tcp.20001" || len(d.Surplus) > 0 {
+		t.Fatalf("once that is free: %+v", d)
 	}
 
 	// Where it can't be had there, it stays.

@@ -284,3 +284,40 @@ func TestLateNewsOfTheDead(t *testing.T) {
 		t.Error("the present one is lost with the former")
 	}
 }
+
+// A LoadBalancer whose port of hosts was granted before a host was known has it once, of the family that the hosts turn out to have.
+func TestPortsOfHostsMoveOnce(t *testing.T) {
+	s := newStore(1, 0)
+	k := newKeeper(t, s, ignore)
+	ports, err := ipam.ParsePortRange("20000-20009")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.SetPools([]ipam.Pool{{Name: "public", ByPort: true, Share: ipam.ShareAny, PerTenant: ipam.Unbounded, Hosts: "edge", HostPorts: ports}})
+	n := needsOf(1)
+	n.Ports[0].Number = 20001
+	grant := func(want string) {
+		t.Helper()
+		g, err := k.Grant(t.Context(), n)
+		if err != nil || len(g.Held) != 1 || g.Held[0].Name != want || g.Reason != "" {
+			t.Fatalf("%+v, %v; want %s", g, err, want)
+		}
+	}
+	grant("hosts-edge.ipv4.tcp.20001")
+	k.SetHosts(map[string][]netip.Addr{"edge": {netip.MustParseAddr("2001:db8::20")}}, nil)
+	for range 2 {
+		grant("hosts-edge.ipv6.tcp.20001")
+		if a, ok := k.Get("hosts-edge.ipv4.tcp.20001"); !ok || a.Object.Spec.Phase != v1alpha1.AddressReleasing {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, a := range k.Releasing("edge") {
+		if err := k.Free(t.Context(), a.Object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant("hosts-edge.ipv6.tcp.20001")
+	if s.version != 4 || len(s.objects) != 1 {
+		t.Errorf("%d addresses by %d writes", len(s.objects), s.version)
+	}
+}
