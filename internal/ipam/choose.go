@@ -264,7 +264,7 @@ func (c *chooser) tryWish(want netip.Addr) ([]Step, *problem) {
 // tryReturn gives a Releasing entry back to its own holder; one port with all others of the address that it asks for.
 func (c *chooser) tryReturn(e Entry) []Step {
 	pool := c.pools[e.Pool]
-	if len(e.Holders) != 1 || e.ProxyPool != c.ProxyPool || pool == nil || !slices.Contains(c.Pools, e.Pool) || pool.Unusable != "" || !pool.Admits(c.Owner) {
+	if len(e.Holders) != 1 || e.ProxyPool != c.ProxyPool || pool == nil || !slices.Contains(c.Pools, e.Pool) || pool.Unusable != "" || !pool.Admits(c.Owner) || c.gone(e) {
 		return nil
 	}
 	wishes := c.wishes()

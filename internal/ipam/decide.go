@@ -78,7 +78,14 @@ func (l *Ledger) Decide(n Needs, settled func(Entry) bool) Decision {
 	}
 	d := Decision{}
 	var missing *problem
-	for _, f := range families {
+	families, gone := c.present(families)
+	for _, f := range append(families, gone...) {
+		if slices.Contains(gone, f) {
+			if len(d.Steps) > 0 {
+				continue // its pool has that family no more, and the other will do
+			}
+			clear(c.leaving) // it stays
+		}
 		s, p := c.one(f)
 		switch {
 		case len(s) > 0:
@@ -96,6 +103,27 @@ func (l *Ledger) Decide(n Needs, settled func(Entry) bool) Decision {
 	}
 	d.Surplus = c.given(without(granted, d.Steps))
 	return c.noted(d)
+}
+
+// present parts the families of which it can do without one into those that it may have and those that it has on hosts which have
+// them no more, and wants no other address of. What it has of these isn't counted: it goes where another is granted.
+func (c *chooser) present(families []Family) (present, gone []Family) {
+	if c.Required || len(families) < 2 {
+		return families, nil
+	}
+	for _, f := range families {
+		c.family = f
+		of := slices.DeleteFunc(slices.Clone(c.allGranted), func(e Entry) bool { return !f.Has(e.Address) })
+		if len(of) == 0 || len(c.wishes()) > 0 || slices.ContainsFunc(of, func(e Entry) bool { return !c.gone(e) }) {
+			present = append(present, f)
+			continue
+		}
+		gone = append(gone, f)
+		for _, e := range c.given(of) {
+			c.leaving[e.Pool]++
+		}
+	}
+	return present, gone
 }
 
 // wanting is the decision where a family can't be had that must be: what is held stays, and nothing else is granted.

@@ -298,6 +298,55 @@ func TestPortsOfHostsMoveToTheFamilyThatTheHostsHave(t *testing.T) {
 	}
 }
 
+// Who prefers both families has those that the hosts have: one that no host has any more is given up, and is had again.
+func TestPreferredFamiliesOfHostsAreThoseThatTheHostsHave(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("2001:db8::200")
+	edge := func(all ...netip.Addr) map[string][]netip.Addr { return map[string][]netip.Addr{"edge": all} }
+	const four, six = "hosts-edge.ipv4.tcp.20001", "hosts-edge.ipv6.tcp.20001"
+	l := New()
+	pool := hostsPool("20000-20009")
+	pool.PerTenant = 2
+	l.SetPools([]Pool{pool})
+	web := needs("a", "web", 20001)
+	for _, c := range []struct {
+		required    bool
+		hosts, away map[string][]netip.Addr
+		want        string
+	}{
+		{false, nil, nil, four + " " + six},
+		{false, edge(v4), edge(v6), four + " " + six},
+		{true, edge(v4), nil, four + " " + six},
+		{false, edge(v4), nil, four},
+		{false, edge(v4), nil, four}, // what is being released isn't taken back
+		{false, edge(v4, v6), nil, four + " " + six},
+		{false, edge(v6), nil, six},
+		{false, edge(v4), nil, four}, // all that it had, for another
+	} {
+		of(c.required, IPv4, IPv6)(&web)
+		l.SetHosts(c.hosts, c.away)
+		for range 2 {
+			if d := grantAll(l, web); names(d) != c.want || d.Reason != "" || d.Short {
+				t.Fatalf("hosts %v, away %v: %+v; want %s", c.hosts, c.away, d, c.want)
+			}
+		}
+		if c.want == six {
+			l.Delete(four)
+		}
+	}
+
+	// Where the other family can't be had, it keeps the one that it has.
+	l = New()
+	l.SetPools([]Pool{hostsPool("20000-20009")})
+	l.SetHosts(edge(v6), nil)
+	of(false, IPv4, IPv6)(&web)
+	grantAll(l, web)
+	l.SetHosts(edge(v4), nil)
+	grantAll(l, needs("b", "first", 20001))
+	if d := grantAll(l, web); names(d) != six || d.Reason != clusterv1.ReasonPortInUse {
+		t.Fatalf("%+v", d)
+	}
+}
+
 func TestPortsAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		quota     Quota

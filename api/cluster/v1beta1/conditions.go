@@ -42,7 +42,7 @@ const (
 	ReasonPoolNotAllowed = "PoolNotAllowed"
 	// ReasonPoolExhausted: the pool has no free address; delete a LoadBalancer, or have the hub's operator extend the pool. It is granted as soon as one is free.
 	ReasonPoolExhausted = "PoolExhausted"
-	// ReasonFamilyNotInPool: no address pool that the LoadBalancer may use has addresses of a family that it asks for; leave the family out, or have the hub's operator add a range of it.
+	// ReasonFamilyNotInPool: no address pool that the LoadBalancer may use has addresses of a family that it asks for, or no host of the pool is served on one; leave the family out, or have the hub's operator add a range of it, or a host.
 	ReasonFamilyNotInPool = "FamilyNotInPool"
 	// ReasonQuotaExceeded: the Tenant holds as many as it may; delete one, or ask the hub's operator.
 	ReasonQuotaExceeded = "QuotaExceeded"
@@ -60,7 +60,7 @@ const (
 	ReasonAddressNotLocal = "AddressNotLocal"
 	// ReasonPartlyServed: some ports are not served; status.ports says which, why, and what to do.
 	ReasonPartlyServed = "PartlyServed"
-	// ReasonNotServed: no port is served; status.ports says why, and what to do.
+	// ReasonNotServed: no port is served, or none on hosts of an address family that is needed; status.ports or the message says why, and what to do.
 	ReasonNotServed = "NotServed"
 	// ReasonNoTargets: no TargetGroup matches the selector; label one, or mend the selector. Clients are refused meanwhile.
 	ReasonNoTargets = "NoTargets"

@@ -239,7 +239,7 @@ func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortSta
 	case len(failed) == len(ports):
 		return false, clusterv1.ReasonNotServed, "no port is served: " + portErrors(failed)
 	case f.homeless() != "":
-		return false, clusterv1.ReasonNotServed, fmt.Sprintf("no proxy of pool %s serves it on an %s address of its host: the hub's operator starts one there with such an --address", f.pool, f.homeless())
+		return false, clusterv1.ReasonNotServed, f.missedText(f.homeless())
 	}
 	return true, clusterv1.ReasonProgrammed, ""
 }
@@ -249,6 +249,7 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 	if !programmed {
 		return "", ""
 	}
+	missed, _ := f.missed()
 	switch {
 	case len(failed) > 0 && len(failed) == len(ports):
 		return clusterv1.ReasonNotServed, "no port is served everywhere: " + portErrors(failed)
@@ -256,6 +257,8 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return clusterv1.ReasonPartlyServed, "some ports are not served: " + portErrors(failed)
 	case f.grant.Reason != "":
 		return f.grant.Reason, f.grant.Message
+	case missed != "":
+		return clusterv1.ReasonFamilyNotInPool, f.missedText(missed)
 	case len(f.groups) == 0:
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
 	case f.barren != nil:

@@ -1,6 +1,8 @@
 package loadbalancer
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -169,7 +171,8 @@ func (w *words) known(proxy string) bool {
 // good says that clients may be sent to a proxy's host.
 func (w *words) good(proxy string) bool { return len(w.serves[proxy]) >= w.enough }
 
-// keep judges what was Programmed once and stays so; false: no host has an address any more on which it could be served.
+// keep judges what was Programmed once and stays so; false: no host has an address any more
+// on which it could be served, or of a family that it requires.
 func (r *Reconciler) keep(l *clusterv1.LoadBalancer, f *facts) bool {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	need := proof.Vector{LoadBalancers: r.Versions.Of(l), Addresses: f.grant.Version}
@@ -198,15 +201,33 @@ func (r *Reconciler) unasked(ref ipam.Ref) {
 	r.joining.forget(ref)
 }
 
-// homeless is the family of which it holds ports of hosts, and no host has an address that it is served on; empty: none.
+// homeless is the family of which it holds ports of hosts, and no host has an address that it is served on, where it can't do
+// without: it requires both, or has no other to be served on. Empty: none.
 func (f *facts) homeless() ipam.Family {
+	missed, served := f.missed()
+	if _, required := families(f.lb); served && !required {
+		return ""
+	}
+	return missed
+}
+
+// missed is the first family of which it holds ports of hosts, and no host has an address that it is served on; empty: none.
+// served: it has an address of its own, or a host's.
+func (f *facts) missed() (missed ipam.Family, served bool) {
 	for _, e := range f.grant.Held {
 		family := ipam.FamilyOf(e.Address)
-		if e.OfHosts() && !slices.ContainsFunc(f.hosts, func(a clusterv1.LoadBalancerAddress) bool { return string(a.Family) == string(family) }) {
-			return family
+		if !e.OfHosts() || slices.ContainsFunc(f.hosts, func(a clusterv1.LoadBalancerAddress) bool { return string(a.Family) == string(family) }) {
+			served = true
+		} else {
+			missed = cmp.Or(missed, family)
 		}
 	}
-	return ""
+	return missed, served
+}
+
+// missedText says what becomes of a family that is missed.
+func (f *facts) missedText(family ipam.Family) string {
+	return fmt.Sprintf("no proxy of pool %s serves it on an %s address of its host: the hub's operator starts one there with such an --address", f.pool, family)
 }
 
 func statusAddress(a netip.Addr, pool string) clusterv1.LoadBalancerAddress {

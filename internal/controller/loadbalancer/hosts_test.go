@@ -242,3 +242,37 @@ func TestPortsOfHostsWithoutAnAddressAreNotServed(t *testing.T) {
 	s.Fleet.DeleteProxy(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	s.shows(clusterv1.ReasonNotServed)
 }
+
+// What one family's hosts serve is served, whether or not those of a family that it can do without are there.
+func TestAFamilyWithoutHostsIsMissedAlone(t *testing.T) {
+	const yes, six = clusterv1.ReasonProgrammed, "No proxy of pool edge serves it on an IPv6 address of its host: the hub's operator starts one there with such an --address."
+	dual := func(policy clusterv1.IPFamilyPolicy) *stage {
+		s := newStage(t, 20001)
+		s.hold(netip.IPv6Unspecified(), 20001)
+		s.lb.Spec.IPFamilyPolicy = policy
+		s.says("a", "192.0.2.20", "9", nil)
+		return s
+	}
+	degraded := func(s *stage, reason, message string) {
+		t.Helper()
+		if c := meta.FindStatusCondition(s.lb.Status.Conditions, clusterv1.ConditionDegraded); c.Reason != reason || c.Message != message {
+			t.Errorf("%+v; want %s %q", c, reason, message)
+		}
+	}
+	s := dual(clusterv1.PreferDualStack) // granted before hosts were known
+	s.shows(yes, "192.0.2.20")
+	degraded(s, clusterv1.ReasonFamilyNotInPool, six)
+	s.says("b", "2001:db8::20", "9", nil)
+	s.shows(yes, "192.0.2.20", "2001:db8::20")
+	degraded(s, clusterv1.ReasonAsExpected, "")
+	s.Fleet.DeleteProxy(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+	s.shows(yes, "192.0.2.20")
+	s.says("c", "192.0.2.21", "4", nil)
+	s.shows(yes, "192.0.2.20") // one that joins takes nothing away
+	s.says("c", "192.0.2.21", "9", nil)
+	s.shows(yes, "192.0.2.20", "192.0.2.21") // what goes on in IPv4 is shown
+	degraded(s, clusterv1.ReasonFamilyNotInPool, six)
+
+	s = dual(clusterv1.RequireDualStack)
+	s.shows(clusterv1.ReasonNotServed, "192.0.2.20")
+}

@@ -130,13 +130,16 @@ func (p *pending) count() int {
 	return len(p.pools)
 }
 
-// kept says that this generation was once served by all on these addresses.
+// kept says that this generation was once served by all on these addresses, but for a family of hosts that it can do without.
 func kept(l *clusterv1.LoadBalancer, g ledger.Grant) bool {
+	shown := func(e ipam.Entry) bool {
+		return slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool {
+			return a.Value == e.Address.String() || e.OfHosts() && a.Pool == e.Pool && string(a.Family) == string(ipam.FamilyOf(e.Address))
+		})
+	}
+	_, required := families(l)
 	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionProgrammed)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == l.Generation &&
-		!slices.ContainsFunc(g.Held, func(e ipam.Entry) bool {
-			return !slices.ContainsFunc(l.Status.Addresses, func(a clusterv1.LoadBalancerAddress) bool {
-				return a.Value == e.Address.String() || e.OfHosts() && a.Pool == e.Pool && string(a.Family) == string(ipam.FamilyOf(e.Address))
-			})
-		})
+		slices.ContainsFunc(g.Held, shown) &&
+		!slices.ContainsFunc(g.Held, func(e ipam.Entry) bool { return !shown(e) && (required || !e.OfHosts()) })
 }
