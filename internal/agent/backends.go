@@ -27,7 +27,7 @@ type backends struct {
 	hubLive   client.Reader
 	namespace string
 	memory    *memory[v1alpha1.TargetGroupSpec]
-	// emptied knows by Service whose address was seen to be taken, until the hub has it no more.
+	// emptied knows by Service whose address was seen to be taken, until it has one again or is gone.
 	emptied *observed[types.NamespacedName]
 	metrics *metrics
 }
@@ -61,9 +61,9 @@ func (b *backends) handler() groupFunc {
 // turned notes whether the address of a Service was seen to be taken, as against a Service that is another, or an older one, by now.
 func (b *backends) turned(before, after *v1.Service) {
 	switch {
-	case len(after.Status.LoadBalancer.Ingress) > 0:
+	case len(after.Status.LoadBalancer.Ingress) > 0 || before.UID != after.UID:
 		b.emptied.exists(service.Key(after))
-	case len(before.Status.LoadBalancer.Ingress) > 0 && before.UID == after.UID && !older(after.ResourceVersion, before.ResourceVersion):
+	case len(before.Status.LoadBalancer.Ingress) > 0 && !older(after.ResourceVersion, before.ResourceVersion):
 		b.emptied.lasting(service.Key(after))
 	}
 }
@@ -95,8 +95,6 @@ func (b *backends) ensure(ctx context.Context, s *v1.Service, l *clusterv1.LoadB
 	spec, wait, pending := b.memory.pending(key, cached)
 	if pending {
 		e.Have = spec.Targets
-	} else if g != nil && len(g.Spec.Targets) == 0 {
-		b.emptied.exists(service.Key(s))
 	}
 	targets, until := service.Hold(e)
 	problem = service.BackendProblem(e.Backend, targets, until)

@@ -74,7 +74,6 @@ func (r *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	err = r.tenant.Get(ctx, req.NamespacedName, s)
 	if apierrors.IsNotFound(err) {
 		r.services.forget(req.NamespacedName)
-		r.backends.emptied.exists(req.NamespacedName)
 		r.forget(req.NamespacedName)
 		return r.orphan(ctx, req.NamespacedName, l)
 	}

@@ -205,6 +205,7 @@ func (r *services) ofTenant() handler.TypedFuncs[*v1.Service, reconcile.Request]
 			if !e.DeleteStateUnknown || e.Object.DeletionTimestamp != nil {
 				r.gone.deleted(service.Key(e.Object))
 			}
+			r.backends.emptied.exists(service.Key(e.Object))
 			wake(q, e.Object)
 		},
 	}
