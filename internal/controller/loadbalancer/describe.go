@@ -28,7 +28,8 @@ type facts struct {
 	// kept: Programmed was believed for this generation and address, and is never taken back by a comparison.
 	kept       bool
 	programmed proof.Programmed
-	said       string // of the proxies that are waited for; empty: it is to be said anew
+	aside      []proof.Problem // of proxies whose hosts aren't shown; programmed has them not
+	said       string          // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
 	groups     []string       // selected TargetGroups, sorted
@@ -195,16 +196,22 @@ func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 		} else if given, ok := f.fromService(s); ok {
 			s.Error, s.Message = given.Error, sentence(given.Message)
 		} else {
-			for _, x := range f.programmed.Problems {
-				if x.Port == 0 || x.Port == p.Port && x.Protocol == string(s.Protocol) {
-					s.Error, s.Message = x.Reason, sentence(x.Message)
-					break
-				}
-			}
+			s = refusedAt(f.programmed.Problems, s)
 		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// refusedAt is what the first of the problems says of a port, if one is of it.
+func refusedAt(problems []proof.Problem, port clusterv1.PortStatus) clusterv1.PortStatus {
+	for _, x := range problems {
+		if x.Port == 0 || x.Port == port.Port && x.Protocol == string(port.Protocol) {
+			port.Error, port.Message = x.Reason, sentence(x.Message)
+			break
+		}
+	}
+	return port
 }
 
 // fromService is what the hub's implementation of Services says of a port; false: nothing.
@@ -250,6 +257,12 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return "", ""
 	}
 	missed, _ := f.missed()
+	var aside []clusterv1.PortStatus
+	for _, p := range ports {
+		if s := refusedAt(f.aside, clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}); s.Error != "" {
+			aside = append(aside, s)
+		}
+	}
 	switch {
 	case len(failed) > 0 && len(failed) == len(ports):
 		return clusterv1.ReasonNotServed, "no port is served everywhere: " + portErrors(failed)
@@ -259,6 +272,8 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return f.grant.Reason, f.grant.Message
 	case missed != "":
 		return clusterv1.ReasonFamilyNotInPool, f.missedText(missed)
+	case len(aside) > 0:
+		return aside[0].Error, "refused by proxies whose hosts are not shown: " + portErrors(aside)
 	case len(f.groups) == 0:
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
 	case f.barren != nil:

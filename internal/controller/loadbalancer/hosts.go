@@ -192,7 +192,24 @@ func (r *Reconciler) keep(l *clusterv1.LoadBalancer, f *facts) bool {
 	}
 	r.pending.forget(ref)
 	f.kept, f.programmed = true, proof.JudgeProgrammed(ref.Namespace, ref.Name, proof.Vector{}, proxies)
+	f.setAside(proof.Vector{}, proxies)
 	return true
+}
+
+// setAside parts from what was judged what only proxies refuse whose hosts aren't shown, where nothing but ports of hosts is held: no
+// client is sent there.
+func (f *facts) setAside(need proof.Vector, proxies []*proof.Proxy) {
+	shown := slices.DeleteFunc(slices.Clone(proxies), func(p *proof.Proxy) bool {
+		return !slices.ContainsFunc(f.hosts, func(h clusterv1.LoadBalancerAddress) bool {
+			return slices.ContainsFunc(p.Addresses, func(own netip.Addr) bool { return own.String() == h.Value })
+		})
+	})
+	if len(shown) == 0 || slices.ContainsFunc(f.grant.Held, func(e ipam.Entry) bool { return !e.OfHosts() }) {
+		return
+	}
+	all := f.programmed.Problems
+	f.programmed.Problems = proof.JudgeProgrammed(f.lb.Namespace, f.lb.Name, need, shown).Problems
+	f.aside = slices.DeleteFunc(slices.Clone(all), func(x proof.Problem) bool { return slices.Contains(f.programmed.Problems, x) })
 }
 
 // unasked drops what is asked of the proxies about a LoadBalancer.

@@ -126,6 +126,14 @@ func (s *stage) shows(reason string, want ...string) {
 	}
 }
 
+// degraded checks that condition as it was written last.
+func (s *stage) degraded(reason, message string) {
+	s.Helper()
+	if c := meta.FindStatusCondition(s.lb.Status.Conditions, clusterv1.ConditionDegraded); c.Reason != reason || c.Message != message {
+		s.Errorf("%+v; want %s %q", c, reason, message)
+	}
+}
+
 // A host whose proxy can't serve a port that another serves would take half of the clients for nothing.
 func TestAHostThatRefusesIsNotShown(t *testing.T) {
 	const yes = clusterv1.ReasonProgrammed
@@ -134,8 +142,13 @@ func TestAHostThatRefusesIsNotShown(t *testing.T) {
 	s.shows(yes, "192.0.2.20")
 	s.says("b", "192.0.2.21", "9", nil, 20001)
 	s.shows(yes, "192.0.2.20")
+	s.degraded(clusterv1.ReasonPortInUse, "Refused by proxies whose hosts are not shown: TCP/20001 PortInUse (It is in use).")
+	s.lb.Generation++ // nor does it take anything away when the LoadBalancer is edited
+	s.shows(yes, "192.0.2.20")
+	s.degraded(clusterv1.ReasonPortInUse, "Refused by proxies whose hosts are not shown: TCP/20001 PortInUse (It is in use).")
 	s.says("b", "192.0.2.21", "9", nil)
 	s.shows(yes, "192.0.2.20", "192.0.2.21")
+	s.degraded(clusterv1.ReasonAsExpected, "")
 	s.says("a", "192.0.2.20", "9", nil, 20001) // shown is shown
 	s.shows(yes, "192.0.2.20", "192.0.2.21")
 
@@ -253,25 +266,19 @@ func TestAFamilyWithoutHostsIsMissedAlone(t *testing.T) {
 		s.says("a", "192.0.2.20", "9", nil)
 		return s
 	}
-	degraded := func(s *stage, reason, message string) {
-		t.Helper()
-		if c := meta.FindStatusCondition(s.lb.Status.Conditions, clusterv1.ConditionDegraded); c.Reason != reason || c.Message != message {
-			t.Errorf("%+v; want %s %q", c, reason, message)
-		}
-	}
 	s := dual(clusterv1.PreferDualStack) // granted before hosts were known
 	s.shows(yes, "192.0.2.20")
-	degraded(s, clusterv1.ReasonFamilyNotInPool, six)
+	s.degraded(clusterv1.ReasonFamilyNotInPool, six)
 	s.says("b", "2001:db8::20", "9", nil)
 	s.shows(yes, "192.0.2.20", "2001:db8::20")
-	degraded(s, clusterv1.ReasonAsExpected, "")
+	s.degraded(clusterv1.ReasonAsExpected, "")
 	s.Fleet.DeleteProxy(&v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	s.shows(yes, "192.0.2.20")
 	s.says("c", "192.0.2.21", "4", nil)
 	s.shows(yes, "192.0.2.20") // one that joins takes nothing away
 	s.says("c", "192.0.2.21", "9", nil)
 	s.shows(yes, "192.0.2.20", "192.0.2.21") // what goes on in IPv4 is shown
-	degraded(s, clusterv1.ReasonFamilyNotInPool, six)
+	s.degraded(clusterv1.ReasonFamilyNotInPool, six)
 
 	s = dual(clusterv1.RequireDualStack)
 	s.shows(clusterv1.ReasonNotServed, "192.0.2.20")

@@ -270,6 +270,7 @@ func (r *Reconciler) judge(l *clusterv1.LoadBalancer, in *inputs, f *facts) {
 	f.programmed = proof.JudgeProgrammed(ref.Namespace, ref.Name, q.need, proxies)
 	f.hosts, _ = hostAddresses(l, f.grant.Held, q.need, proxies)
 	r.pending.answered(ref, f.programmed)
+	f.setAside(q.need, proxies)
 }
 
 // write writes the status if it differs; in a burst of grants, a while later. What is not granted is told at once:
