@@ -43,16 +43,13 @@ func (r *wellness) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	groups := groupsOf(list)
 	if node.WayOf(groups) == node.ByPort {
-		r.began, r.told = time.Time{}, "" // a port that is refused may be that of one Service without Pods
+		// A port that is refused may be that of one Service without Pods.
+		r.over("Nodes are checked otherwise (" + v1alpha1.ReasonCheckedByPort + "): that none passes kube-proxy's check says nothing any more")
 		return reconcile.Result{}, nil
 	}
 	why, since := node.Unwell(groups)
 	if why == "" {
-		if r.told != "" {
-			r.events.tell(happening{about: wholeCluster(r.clusterUID), name: r.told + ".over", reason: clusterv1.ReasonAsExpected,
-				note: "A node passes its health check again: Services are answered"})
-		}
-		r.began, r.told = time.Time{}, ""
+		r.over("A node passes its health check again: Services are answered")
 		return reconcile.Result{}, nil
 	}
 	if r.began.IsZero() {
@@ -70,7 +67,15 @@ func (r *wellness) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// turns lets through TargetGroups of which all members have begun or ended to fail.
+// over tells that what was told is so no more, if it was told.
+func (r *wellness) over(note string) {
+	if r.told != "" {
+		r.events.tell(happening{about: wholeCluster(r.clusterUID), name: r.told + ".over", reason: clusterv1.ReasonAsExpected, note: note})
+	}
+	r.began, r.told = time.Time{}, ""
+}
+
+// turns lets through TargetGroups of which all members have begun or ended to fail, and those whose members are checked another way.
 var turns = predicate.TypedFuncs[*v1alpha1.TargetGroup]{
 	CreateFunc: func(e event.TypedCreateEvent[*v1alpha1.TargetGroup]) bool { return isGroup(e.Object) },
 	DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.TargetGroup]) bool { return isGroup(e.Object) },
@@ -79,6 +84,6 @@ var turns = predicate.TypedFuncs[*v1alpha1.TargetGroup]{
 			why, _ := node.Unwell([]*v1alpha1.TargetGroup{g})
 			return why != ""
 		}
-		return isGroup(e.ObjectNew) && (sick(e.ObjectOld) != sick(e.ObjectNew) || len(e.ObjectOld.Spec.Targets) != len(e.ObjectNew.Spec.Targets))
+		return isGroup(e.ObjectNew) && (sick(e.ObjectOld) != sick(e.ObjectNew) || e.ObjectOld.CheckedByPort() != e.ObjectNew.CheckedByPort() || len(e.ObjectOld.Spec.Targets) != len(e.ObjectNew.Spec.Targets))
 	},
 }
