@@ -139,7 +139,7 @@ func hear(l *clusterv1.LoadBalancer, held []ipam.Entry, family ipam.Family, need
 		switch {
 		case known:
 			w.serves[p.Name] = served
-		case showsOne(l, p.Addresses):
+		case p.Live && showsOne(l, p.Addresses):
 			kept = true // it can't say now what it serves: as before, all
 		default:
 			continue

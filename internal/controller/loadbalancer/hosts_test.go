@@ -171,6 +171,8 @@ func TestAHostThatRefusesIsNotShown(t *testing.T) {
 	s.says("a", "192.0.2.20", "9", func(p *v1alpha1.Proxy) { p.Status.Phase = v1alpha1.ProxyStarting })
 	s.says("b", "192.0.2.21", "9", nil, 20002)
 	s.shows(yes, "192.0.2.20")
+	s.Fleet.DeleteLease("a") // one that is silent keeps no host hidden that works
+	s.shows(yes, "192.0.2.20", "192.0.2.21")
 }
 
 // What hosts of one family serve says nothing of those of the other.
