@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		ControlPlane: endpointOf(control.object), InfraCluster: infra.infraCluster(),
 	}
 	if facts.Still == "" {
-		if all, err = r.forget(ctx, c, all); err != nil {
+		if all, err = r.forget(ctx, c, infra, control, all); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		plan = rules.Decide(facts)
 	}
-	if all, err = r.mirror(ctx, c, owner(plan, c, infra, control), all, plan); err != nil {
+	if all, err = r.mirror(ctx, c, owner(generatedFrom(plan), c, infra, control), all, plan); err != nil {
 		return reconcile.Result{}, err
 	}
 	if plan.Cluster.Whole() {
@@ -108,16 +108,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	})
 }
 
-// owner is what owns a ClusterEndpoint that is generated: what its endpoint came from.
-func owner(p rules.Plan, c *unstructured.Unstructured, infra, control referred) *unstructured.Unstructured {
+// owner is what owns a ClusterEndpoint that is generated: what its endpoint came from, or else the Cluster.
+func owner(from rules.Source, c *unstructured.Unstructured, infra, control referred) *unstructured.Unstructured {
 	switch {
-	case p.Generated == nil:
-	case p.Generated.Source == rules.FromInfraCluster && infra.object != nil:
+	case from == rules.FromInfraCluster && infra.object != nil:
 		return infra.object
-	case p.Generated.Source == rules.FromControlPlane && control.object != nil:
+	case from == rules.FromControlPlane && control.object != nil:
 		return control.object
 	}
 	return c
+}
+
+// generatedFrom is what the endpoint came from of the one that is to be generated; empty: none is.
+func generatedFrom(p rules.Plan) rules.Source {
+	if p.Generated == nil {
+		return ""
+	}
+	return p.Generated.Source
 }
 
 // endpoints are a Cluster's, sorted by name; those that are being deleted count no more.
@@ -142,8 +149,9 @@ func read(e *clusterv1.ClusterEndpoint) rules.ClusterEndpoint {
 }
 
 // forget deletes what mirrors another Cluster of this one's name, one that was deleted before: its endpoint is dead, and
-// garbage collection may come later. It returns the others.
-func (r *Reconciler) forget(ctx context.Context, c *unstructured.Unstructured, all []clusterv1.ClusterEndpoint) ([]clusterv1.ClusterEndpoint, error) {
+// garbage collection may come later. What mirrors the endpoint that this one has, as where it was restored with another UID, or
+// doesn't say whose it is, is this one's. It returns the others.
+func (r *Reconciler) forget(ctx context.Context, c *unstructured.Unstructured, infra, control referred, all []clusterv1.ClusterEndpoint) ([]clusterv1.ClusterEndpoint, error) {
 	var out []clusterv1.ClusterEndpoint
 	for i := range all {
 		e := &all[i]
@@ -152,11 +160,33 @@ func (r *Reconciler) forget(ctx context.Context, c *unstructured.Unstructured, a
 			out = append(out, *e)
 			continue
 		}
+		if of := read(e); endpointOf(c).Whole() && of.Same(endpointOf(c)) {
+			if err := r.take(ctx, c, owner(of.Source, c, infra, control), e); err != nil {
+				return nil, err
+			}
+			out = append(out, *e)
+			continue
+		}
 		if err := r.remove(ctx, e); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// take makes a generated one this Cluster's and its owner's, if it is still as it was read. Where its endpoint came from stays.
+func (r *Reconciler) take(ctx context.Context, c, owner *unstructured.Unstructured, e *clusterv1.ClusterEndpoint) error {
+	old := e.DeepCopy()
+	e.Annotations[clusterv1.GeneratedForAnnotation] = string(c.GetUID())
+	e.OwnerReferences = []metav1.OwnerReference{ownedBy(owner)}
+	if err := r.Client.Patch(ctx, e, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
+		return fmt.Errorf("noting Cluster %s on the generated ClusterEndpoint %s/%s: %w", c.GetName(), e.Namespace, e.Name, err)
+	}
+	return nil
+}
+
+func ownedBy(o *unstructured.Unstructured) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}
 }
 
 // remove deletes a generated one, if it is still as it was read.
@@ -217,7 +247,7 @@ func (r *Reconciler) generated(ctx context.Context, c, owner *unstructured.Unstr
 			Namespace: c.GetNamespace(), Name: c.GetName(),
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: c.GetName()},
 			Annotations:     map[string]string{clusterv1.GeneratedFromAnnotation: string(g.Source), clusterv1.GeneratedForAnnotation: string(c.GetUID())},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()}},
+			OwnerReferences: []metav1.OwnerReference{ownedBy(owner)},
 		},
 		Spec: clusterv1.ClusterEndpointSpec{Cluster: c.GetName(), Host: g.Host, Port: g.Port, Type: clusterv1.ClusterEndpointAPIServer},
 	}

@@ -225,29 +225,33 @@ func TestOneIsGenerated(t *testing.T) {
 }
 
 // A Cluster that was deleted and made again under its name gets nothing of what mirrored the one before; the same one that an
-// applier wiped does.
+// applier wiped does. One that has the same endpoint, as one that was restored elsewhere has, keeps what is known of where it came from.
 func TestWhatMirroredAnotherClusterIsNotRestored(t *testing.T) {
+	infra := refersTo("infrastructureRef", infrastructure, "Metal3Cluster")
 	pausedNow := func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{paused: ""}) }
 	for name, c := range map[string]struct {
 		cluster *unstructured.Unstructured
 		noted   string // on the mirror
-		want    string // the Cluster's and the mirror's host
-		mirror  string
+		want    string // the Cluster's host
+		mirror  string // host, whose, source, owner, and what is said of it
 	}{
-		"the same Cluster":                 {clusterWith("", 0), "cluster-uid", "old.example.com", "old.example.com cluster-uid"},
-		"another of its name":              {clusterWith("", 0), "uid-before", "", ""},
-		"it isn't said which":              {clusterWith("", 0), "", "", ""},
-		"another, which has an endpoint":   {clusterWith("new.example.com", 6443), "uid-before", "new.example.com", "new.example.com cluster-uid"},
-		"another, which has the same":      {clusterWith("old.example.com", 6443), "uid-before", "old.example.com", "old.example.com cluster-uid"},
-		"another, of which nothing's done": {clusterWith("", 0, pausedNow), "uid-before", "", "old.example.com uid-before"},
+		"the same Cluster":                  {clusterWith("", 0), "cluster-uid", "old.example.com", "old.example.com cluster-uid InfraCluster before LegacyEndpoint"},
+		"another of its name":               {clusterWith("", 0), "uid-before", "", ""},
+		"it isn't said which":               {clusterWith("", 0), "", "", ""},
+		"another, which has an endpoint":    {clusterWith("new.example.com", 6443), "uid-before", "new.example.com", "new.example.com cluster-uid Cluster cluster-uid Surfaced"},
+		"another, which has the same":       {clusterWith("old.example.com", 6443, infra), "uid-before", "old.example.com", "old.example.com cluster-uid InfraCluster its-uid LegacyEndpoint"},
+		"it isn't said which, but the same": {clusterWith("old.example.com", 6443, infra), "", "old.example.com", "old.example.com cluster-uid InfraCluster its-uid LegacyEndpoint"},
+		"another, its InfraCluster is gone": {clusterWith("old.example.com", 6443), "uid-before", "old.example.com", "old.example.com cluster-uid InfraCluster cluster-uid LegacyEndpoint"},
+		"another, of which nothing's done":  {clusterWith("", 0, pausedNow), "uid-before", "", "old.example.com uid-before InfraCluster before Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mirror := endpointAt(key.Name, key.Name, "old.example.com")
 			mirror.Annotations = map[string]string{clusterv1.GeneratedFromAnnotation: "InfraCluster"}
+			mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrastructure + "/v1beta1", Kind: "Metal3Cluster", Name: "mine", UID: "before"}}
 			if c.noted != "" {
 				mirror.Annotations[clusterv1.GeneratedForAnnotation] = c.noted
 			}
-			r, hub := stage(t, interceptor.Funcs{}, c.cluster, mirror)
+			r, hub := stage(t, interceptor.Funcs{}, c.cluster, mirror, metal("old.example.com"))
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 					t.Fatal(err)
@@ -264,7 +268,13 @@ func TestWhatMirroredAnotherClusterIsNotRestored(t *testing.T) {
 			if err := hub.Get(t.Context(), key, e); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			} else if err == nil {
-				got = e.Spec.Host + " " + e.Annotations[clusterv1.GeneratedForAnnotation]
+				said := meta.FindStatusCondition(e.Status.Conditions, clusterv1.ConditionSurfaced)
+				got = strings.Join([]string{
+					e.Spec.Host, e.Annotations[clusterv1.GeneratedForAnnotation], e.Annotations[clusterv1.GeneratedFromAnnotation], string(e.OwnerReferences[0].UID), said.Reason,
+				}, " ")
+				if len(e.OwnerReferences) != 1 {
+					t.Errorf("%+v own it", e.OwnerReferences)
+				}
 			}
 			if got != c.mirror {
 				t.Errorf("the mirror is %q, not %q", got, c.mirror)
