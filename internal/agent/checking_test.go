@@ -8,18 +8,26 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // checked waits until the group of Nodes is checked so, and so many are in it.
-func (w *world) checked(kind clusterv1.HealthCheckType, port int32, targets int) (g *v1alpha1.TargetGroup) {
+func (w *world) checked(kind clusterv1.HealthCheckType, port int32, targets int) *v1alpha1.TargetGroup {
 	w.Helper()
-	w.eventually(fmt.Sprintf("%d nodes to be checked by %s:%d", targets, kind, port), func(ctx context.Context) error {
+	return w.checkedIn(soon, kind, port, targets)
+}
+
+// checkedIn is checked with another bound of the wait.
+func (w *world) checkedIn(most time.Duration, kind clusterv1.HealthCheckType, port int32, targets int) (g *v1alpha1.TargetGroup) {
+	w.Helper()
+	kubetest.Eventually(w, most, fmt.Sprintf("%d nodes to be checked by %s:%d", targets, kind, port), func(ctx context.Context) error {
 		g = &v1alpha1.TargetGroup{}
 		if err := w.hub.api.Get(ctx, client.ObjectKey{Namespace: w.hubNamespace, Name: "nodes-0"}, g); err != nil {
 			return err
@@ -96,6 +104,19 @@ func TestNodesWithoutKubeProxyAreCheckedAtTheirPorts(t *testing.T) {
 			}
 		})
 	}
-	w.checked(clusterv1.HealthCheckHTTP, 10256, 4)
-	w.told(clusterv1.ReasonAsExpected)
+	w.checkedIn(2*soon, clusterv1.HealthCheckHTTP, 10256, 4) // a rest and three rounds take 50 s
+	w.eventually("an event that says so", func(ctx context.Context) error {
+		list := &eventsv1.EventList{}
+		if err := w.tenant.api.List(ctx, list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+			return err
+		}
+		var notes []string
+		for _, e := range list.Items {
+			if e.Reason == clusterv1.ReasonAsExpected && strings.Contains(e.Note, "tell their health again") {
+				return nil
+			}
+			notes = append(notes, e.Note)
+		}
+		return fmt.Errorf("they say %q", notes)
+	})
 }
