@@ -23,17 +23,17 @@ type hosts struct {
 type host struct {
 	pool      string
 	addresses []netip.Addr
-	out       bool
+	out, live bool
 	// serves: it was live and had said all that it serves, and has not been silent or restarted since.
 	serves bool
 }
 
 func (h host) equal(o host) bool {
-	return h.pool == o.pool && h.out == o.out && h.serves == o.serves && slices.Equal(h.addresses, o.addresses)
+	return h.pool == o.pool && h.out == o.out && h.live == o.live && h.serves == o.serves && slices.Equal(h.addresses, o.addresses)
 }
 
 // lookAtHosts gives the ledger the own addresses of all proxies' hosts, and wakes the LoadBalancers that are served there
-// where a proxy came or went, or has begun to serve.
+// where a proxy came, went or fell silent, or has begun to serve.
 func (r *Reconciler) lookAtHosts() {
 	r.hosts.mu.Lock()
 	defer r.hosts.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *Reconciler) lookAtHosts() {
 			continue
 		}
 		before := r.hosts.said[p.Name]
-		now := host{p.Pool, p.Addresses, p.Out, p.Live && p.Reported && (before.serves || p.Renewed && p.Settled)}
+		now := host{p.Pool, p.Addresses, p.Out, p.Live, p.Live && p.Reported && (before.serves || p.Renewed && p.Settled)}
 		if next[p.Name] = now; !now.equal(before) {
 			differ[p.Pool] = struct{}{}
 		}

@@ -171,7 +171,19 @@ func TestAHostThatRefusesIsNotShown(t *testing.T) {
 	s.says("a", "192.0.2.20", "9", func(p *v1alpha1.Proxy) { p.Status.Phase = v1alpha1.ProxyStarting })
 	s.says("b", "192.0.2.21", "9", nil, 20002)
 	s.shows(yes, "192.0.2.20")
+	s.told()
+	s.Keeper.Observe(&v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: "hosts-edge.ipv4.tcp.20001", UID: "a", ResourceVersion: "5"},
+		Spec: v1alpha1.AddressSpec{Address: "0.0.0.0", Pool: "hosts", ProxyPool: "edge", Phase: v1alpha1.AddressGranted,
+			Holders: []v1alpha1.Holder{{Namespace: "prod", Name: "web", Ports: []string{"TCP/20001"}}}},
+	})
+	if s.told() {
+		t.Error("the LoadBalancer is looked at without news")
+	}
 	s.Fleet.DeleteLease("a") // one that is silent keeps no host hidden that works
+	if !s.told() {
+		t.Error("the LoadBalancer isn't looked at when a host falls silent before it served again")
+	}
 	s.shows(yes, "192.0.2.20", "192.0.2.21")
 }
 
