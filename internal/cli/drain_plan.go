@@ -109,9 +109,14 @@ func passing(o *Objects, l *clusterv1.LoadBalancer) (passes func(g *v1alpha1.Tar
 		s = snapshotOf(o, l)
 	}
 	if s == nil || len(s.Frontends) == 0 {
+		for _, g := range o.TargetGroups {
+			if doubt == "" && g.Namespace == l.Namespace && selects(l, g) && slices.ContainsFunc(g.Status.Targets, func(m v1alpha1.MemberStatus) bool { return mayPass(g, &m) }) {
+				doubt = unheard(o, l)
+			}
+		}
 		return func(g *v1alpha1.TargetGroup, i int) bool {
 			m := memberStatus(g, i)
-			return m == nil || m.State != stateUnhealthy
+			return m == nil || m.State != stateUnhealthy || mayPass(g, m)
 		}, doubt
 	}
 	good := map[memberID]bool{}

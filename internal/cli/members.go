@@ -86,7 +86,7 @@ func groupsRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	if err != nil {
 		return Rung{Name: "members", State: Skipped, Message: err.Error()}
 	}
-	plain, all := 0, 0
+	plain, all, unknown := 0, 0, 0
 	for _, g := range o.TargetGroups {
 		if g.Namespace != l.Namespace || selector.Empty() || !selector.Matches(labels.Set(g.Labels)) {
 			continue
@@ -94,6 +94,9 @@ func groupsRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		all += len(g.Spec.Targets)
 		plain += len(g.Spec.Targets) - len(g.Status.Targets)
 		for _, t := range g.Status.Targets {
+			if mayPass(g, &t) {
+				unknown++
+			}
 			r.Evidence = append(r.Evidence, Evidence{State: Warning, Text: strings.TrimSpace(fmt.Sprintf("%s %s: %s", t.Name, t.State, t.Message)), Since: t.Since})
 		}
 	}
@@ -102,12 +105,20 @@ func groupsRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	switch {
 	case all == 0:
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoTargets, "no TargetGroup that the selector matches has a target"
-	case plain == 0:
+	case plain == 0 && unknown == 0:
 		r.State, r.Reason = Broken, v1alpha1.ReasonMembersUnhealthy
+	case plain == 0:
+		r.State, r.Message = Warning, fmt.Sprintf("%d of %d fail at the port of one Service at least, which may be another's: what the proxies' checks find is not visible to you", unknown, all)
 	case plain < all:
 		r.State = Warning
 	}
 	return r
+}
+
+// mayPass: a member of g that the status says is unhealthy may pass the check of a given LoadBalancer, for the status tells of all that
+// send there, and each has a port of its own.
+func mayPass(g *v1alpha1.TargetGroup, m *v1alpha1.MemberStatus) bool {
+	return g.CheckedByPort() != "" && m.State == stateUnhealthy
 }
 
 // byPortEvidence is why l's members are Nodes that are checked otherwise than by kube-proxy's health, where its own check doesn't say how.
