@@ -259,3 +259,18 @@ func TestAskHealth(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A target that is held is known as such by the round that holds it.
+func TestARoundKnowsWhatIsHeld(t *testing.T) {
+	tenant, hub := fakes(t, 0)
+	n := epochsOf(tenant, hub).nodes
+	log := slog.New(slog.DiscardHandler)
+	n.events = newRecorder(nil, "x", log, newMetrics("t"))
+	list := &v1alpha1.TargetGroupList{Items: []v1alpha1.TargetGroup{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: node.GroupName(0)},
+		Spec:       v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{{Name: "n1", UID: "u1", Addresses: []string{"10.0.0.1"}}}},
+	}}}
+	if _, _, err := n.round(t.Context(), list); err != nil || !n.holds("u1") || n.holds("u2") {
+		t.Errorf("%v, held: %t, %t", err, n.holds("u1"), n.holds("u2"))
+	}
+}
