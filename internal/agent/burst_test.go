@@ -20,7 +20,8 @@ func TestABurst(t *testing.T) {
 	const services, creators = 1000, 16
 	w := newWorld(t)
 	w.addNode("n1", "10.0.0.1")
-	w.group("nodes-0", "n1/10.0.0.1/Serving")
+	w.addNode("n2", "10.0.0.2") // The last that serves would be spared.
+	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Serving")
 	count := w.count()
 	began := time.Now()
 	numbers := make(chan int)
@@ -81,7 +82,7 @@ func TestABurst(t *testing.T) {
 		t.Errorf("%d writes for %d Services", sum, services)
 	}
 	w.patchNode("n1", "", `{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule"}]}}`)
-	w.group("nodes-0", "n1/10.0.0.1/Draining")
+	w.group("nodes-0", "n1/10.0.0.1/Draining", "n2/10.0.0.2/Serving")
 	w.create("last")
 	w.published("last")
 	for _, x := range count.writes() {
