@@ -34,7 +34,7 @@ func reasonText(reason string) string {
 	case "DuplicateName":
 		return "Another process reports under the same name; give each its own."
 	case "FamilyNotInPool":
-		return "No address pool that the LoadBalancer may use has addresses of a family that it asks for; leave the family out, or have the hub's operator add a range of it."
+		return "No address pool that the LoadBalancer may use has addresses of a family that it asks for, or no host of the pool is served on one; leave the family out, or have the hub's operator add a range of it, or a host."
 	case "Fenced":
 		return "Spec.fenced is set, so it serves nothing; take that out once the proxy may serve again."
 	case "FileFailed":
@@ -84,7 +84,7 @@ func reasonText(reason string) string {
 	case "NodesMissing":
 		return "Most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day."
 	case "NotServed":
-		return "No port is served; status.ports says why, and what to do."
+		return "No port is served, or none on hosts of an address family that is needed; status.ports or the message says why, and what to do."
 	case "NotSupported":
 		return "Nothing here honours that field or port; remove it, or choose a class that does."
 	case "OtherCluster":
