@@ -34,7 +34,7 @@ func changing(h *hub) {
 		return nil
 	})
 	if address.Generation > changes/3 {
-		h.t.Errorf("%d changes made the Address change %d times, should be a third of them at most: its pauses double", changes, address.Generation-1)
+		h.t.Errorf("%d changes made the Address change %d times, should be a third of them at most: its changes take turns, with rests", changes, address.Generation-1)
 	}
 	p.catchUp()
 	h.waitFor(l, "Programmed=True", "Ready=True")
