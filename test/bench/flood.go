@@ -24,7 +24,7 @@ const (
 
 // measureFlood has one tenant change what it wants as fast as it is answered, and another one create a Service.
 func (h *hollow) measureFlood(ctx context.Context) error {
-	alone, _, err := h.answers(ctx, "alone")
+	alone, aloneWay, err := h.answers(ctx, "alone")
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,8 @@ func (h *hollow) measureFlood(ctx context.Context) error {
 		return fmt.Errorf("nothing of the flood was taken: nothing was measured")
 	}
 	h.add(fmt.Sprintf("one more beside a tenant that floods, at %d: answers, median of %d", h.options.loadBalancers, floodedSingles), "ms",
-		milliseconds(beside), floodBound*milliseconds(alone), fmt.Sprintf("twice that without: %.1f ms; %s; the flood: %d clients, %.0f changes a second, and what follows from them", milliseconds(alone), way, many, float64(taken)/time.Since(began).Seconds()))
+		milliseconds(beside), floodBound*milliseconds(alone), fmt.Sprintf("twice that without: %.1f ms, %s; beside it %s; the flood: %d clients, %.0f changes a second, and what follows from them",
+			milliseconds(alone), aloneWay, way, many, float64(taken)/time.Since(began).Seconds()))
 	return nil
 }
 
