@@ -1,5 +1,5 @@
 // Command crdgen turns the types below api/ into deep copies beside them and
-// into CRDs in config/crd, and the comments of condition reasons into what explain
+// into CRDs in config/crd, likewise those that providers have and the example's, and the comments of condition reasons into what explain
 // prints and into the table in docs/api.md. It runs the controller-gen that hack/tools pins, and
 // then patches what its markers can't say (patch.go). With -check it writes nothing, and
 // exits with 1 if a committed file is not what it would write.
@@ -66,6 +66,7 @@ func generate(tmp string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	packages = append(packages, "provider/contract/doc.go", "examples/foo-provider/api/doc.go")
 	for _, doc := range packages {
 		dir := filepath.Dir(doc)
 		out := filepath.Join(tmp, dir)
@@ -76,17 +77,19 @@ func generate(tmp string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	raw := filepath.Join(tmp, "crd")
-	if err := command(tool, "crd:crdVersions=v1", "paths=./api/...", "output:crd:dir="+raw); err != nil {
-		return nil, err
-	}
-	crds := map[string][]byte{}
-	if err := collect(crds, raw, crdDir); err != nil {
-		return nil, err
-	}
-	for path, b := range crds {
-		if files[path], err = patch(b); err != nil {
-			return nil, fmt.Errorf("patching %s: %w", path, err)
+	for i, from := range []struct{ paths, dir string }{{"./api/...", crdDir}, {"./examples/foo-provider/api", "examples/foo-provider/config"}} {
+		raw := filepath.Join(tmp, fmt.Sprint("crd", i))
+		if err := command(tool, "crd:crdVersions=v1", "paths="+from.paths, "output:crd:dir="+raw); err != nil {
+			return nil, err
+		}
+		crds := map[string][]byte{}
+		if err := collect(crds, raw, from.dir); err != nil {
+			return nil, err
+		}
+		for path, b := range crds {
+			if files[path], err = patch(b); err != nil {
+				return nil, fmt.Errorf("patching %s: %w", path, err)
+			}
 		}
 	}
 	if err := generateReasons(files); err != nil {

@@ -29,6 +29,10 @@ func TestBreaches(t *testing.T) {
 			pkg:  pkg{ImportPath: module + "/internal/yield", Imports: []string{"k8s.io/client-go/util/workqueue", module + "/api/fairlead/v1alpha1"}},
 			want: []string{"api/fairlead/v1alpha1"},
 		},
+		"a provider needs the public SDK only": {
+			pkg:  pkg{ImportPath: module + "/examples/foo-provider/foo", Imports: []string{module + "/provider", module + "/internal/build"}},
+			want: []string{"internal/build"},
+		},
 		"a folder with a longer name is another folder": {
 			pkg: pkg{ImportPath: module + "/internal/lbx", Imports: []string{"k8s.io/client-go/rest"}},
 		},

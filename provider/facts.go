@@ -1,0 +1,287 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/provider/contract"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Annotations of Cluster API.
+const (
+	pausedAnnotation = "cluster.x-k8s.io/paused"
+	moveAnnotation   = "clusterctl.cluster.x-k8s.io/delete-for-move"
+)
+
+// defaultPort is a control plane's.
+const defaultPort = 6443
+
+var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}
+
+// refersTo is the name of the object of the provider's kind that a LoadBalancer refers to.
+func (r *reconciler) refersTo(l *clusterv1.LoadBalancer) (string, bool) {
+	ref := l.Spec.InfrastructureRef
+	if ref == nil || ref.APIGroup != r.kind.Group || ref.Kind != r.kind.Kind {
+		return "", false
+	}
+	return ref.Name, true
+}
+
+// loadBalancers are those that an object implements: one, if all is well.
+func (r *reconciler) loadBalancers(ctx context.Context, o Object) ([]*clusterv1.LoadBalancer, error) {
+	all := &clusterv1.LoadBalancerList{}
+	if err := r.client.List(ctx, all, client.InNamespace(o.GetNamespace())); err != nil {
+		return nil, fmt.Errorf("listing LoadBalancers: %w", err)
+	}
+	var out []*clusterv1.LoadBalancer
+	for i := range all.Items {
+		l := &all.Items[i]
+		if name, ok := r.refersTo(l); ok && name == o.GetName() || ownedBy(o, l.Name) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// cluster reads the Cluster of an object or its LoadBalancer, from the API server itself; nil: there is none.
+func (r *reconciler) cluster(ctx context.Context, o Object, l *clusterv1.LoadBalancer) (*unstructured.Unstructured, error) {
+	name := o.GetLabels()[clusterv1.ClusterNameLabel]
+	if l != nil && member.ClusterName(l) != "" {
+		name = member.ClusterName(l)
+	}
+	if name == "" {
+		return nil, nil
+	}
+	return r.read(ctx, clusterKind, o.GetNamespace(), name)
+}
+
+// read gets an object in the version that the hub prefers, from the API server itself; nil: it isn't there, or its kind isn't.
+func (r *reconciler) read(ctx context.Context, kind schema.GroupKind, namespace, name string) (*unstructured.Unstructured, error) {
+	m, err := r.kinds.RESTMapping(kind)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for kind %s: %w", kind, err)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(m.GroupVersionKind)
+	err = r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, u)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
+	}
+	return u, nil
+}
+
+// referred reads what a field of a Cluster's spec refers to; nil: nothing that is there and may be read.
+func (r *reconciler) referred(ctx context.Context, cluster *unstructured.Unstructured, field string) (*unstructured.Unstructured, error) {
+	if cluster == nil {
+		return nil, nil
+	}
+	ref, found, err := unstructured.NestedStringMap(cluster.Object, "spec", field)
+	if err != nil || !found {
+		return nil, nil // what isn't as the API has it refers to nothing
+	}
+	kind := schema.GroupKind{Group: ref["apiGroup"], Kind: ref["kind"]}
+	if v := ref["apiVersion"]; v != "" {
+		kind.Group = schema.FromAPIVersionAndKind(v, kind.Kind).Group
+	}
+	u, err := r.read(ctx, kind, cluster.GetNamespace(), ref["name"])
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	return u, err
+}
+
+// controlPlane says whether a LoadBalancer is its Cluster's control plane's.
+func (r *reconciler) controlPlane(ctx context.Context, l *clusterv1.LoadBalancer, cluster *unstructured.Unstructured) (bool, error) {
+	if l.Spec.Role != "" || cluster == nil {
+		return member.RoleOf(l, "") == clusterv1.RoleControlPlane, nil
+	}
+	plane, err := r.referred(ctx, cluster, "controlPlaneRef")
+	if err != nil {
+		return false, err
+	}
+	var annotations map[string]string
+	if plane != nil {
+		annotations = plane.GetAnnotations()
+	}
+	return member.RoleOf(l, member.NamedBy(cluster.GetAnnotations(), annotations)) == clusterv1.RoleControlPlane, nil
+}
+
+// endpointOf is a Cluster's; empty: it has none.
+func endpointOf(cluster *unstructured.Unstructured) clusterv1.Endpoint {
+	if cluster == nil {
+		return clusterv1.Endpoint{}
+	}
+	host, _, err := unstructured.NestedString(cluster.Object, "spec", "controlPlaneEndpoint", "host")
+	if err != nil {
+		return clusterv1.Endpoint{}
+	}
+	port, _, err := unstructured.NestedInt64(cluster.Object, "spec", "controlPlaneEndpoint", "port")
+	if err != nil || port < 0 || port > 65535 {
+		return clusterv1.Endpoint{}
+	}
+	return clusterv1.Endpoint{Host: host, Port: int32(port)}
+}
+
+// heldBy says why nothing may be done outside; "": it may. A move of a Cluster to another hub wipes annotations and then
+// deletes: the load balancer goes on, for the other hub.
+func heldBy(o Object, l *clusterv1.LoadBalancer, cluster *unstructured.Unstructured) string {
+	objects := []client.Object{o}
+	if l != nil {
+		objects = append(objects, l)
+	}
+	if cluster != nil {
+		if paused, _, err := unstructured.NestedBool(cluster.Object, "spec", "paused"); err == nil && paused {
+			return fmt.Sprintf("Cluster %s is paused, by spec.paused.", cluster.GetName())
+		}
+		objects = append(objects, cluster)
+	}
+	for _, x := range objects {
+		for _, key := range []string{pausedAnnotation, moveAnnotation} {
+			if _, ok := x.GetAnnotations()[key]; ok {
+				return fmt.Sprintf("%s has the annotation %s.", x.GetName(), key)
+			}
+		}
+	}
+	return ""
+}
+
+// selects says whether a LoadBalancer sends to TargetGroups with these labels.
+func selects(l *clusterv1.LoadBalancer, of map[string]string) bool {
+	s, err := build.Selector(l)
+	return err == nil && s.Matches(labels.Set(of))
+}
+
+// targets are those of a LoadBalancer, and how many TargetGroups it selects.
+func (r *reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer) ([]target, int, error) {
+	s, err := build.Selector(l)
+	if err != nil {
+		return nil, 0, nil // as the LoadBalancer's conditions say
+	}
+	groups := &v1alpha1.TargetGroupList{}
+	if err := r.client.List(ctx, groups, client.InNamespace(l.Namespace), client.MatchingLabelsSelector{Selector: s}); err != nil {
+		return nil, 0, fmt.Errorf("listing TargetGroups: %w", err)
+	}
+	tenant, err := r.tenant(ctx, l.Namespace)
+	if err != nil {
+		return nil, 0, err
+	}
+	admits := build.Reach(tenant)
+	slices.SortFunc(groups.Items, func(a, b v1alpha1.TargetGroup) int { return cmp.Compare(a.Name, b.Name) })
+	var out []target
+	for i := range groups.Items {
+		g := &groups.Items[i]
+		_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
+		for j := range g.Spec.Targets {
+			out = append(out, r.target(l, g, j, disabled && g.DeletionTimestamp == nil, admits))
+		}
+	}
+	return out, len(groups.Items), nil
+}
+
+func (r *reconciler) target(l *clusterv1.LoadBalancer, g *v1alpha1.TargetGroup, i int, disabled bool, admits func(netip.Addr) bool) target {
+	x := &g.Spec.Targets[i]
+	t := target{Member: Member{Name: x.Name, Zone: x.Zone, Weight: 1, Draining: g.Drains(i)}, disabled: disabled, drainFor: drainFor(l)}
+	if x.Weight != nil {
+		t.Weight = *x.Weight
+	}
+	if x.DrainFor != nil {
+		t.drainFor = x.DrainFor.Duration
+	}
+	t.Address = addressOf(x, l.Spec.IPFamilies)
+	ip, err := netip.ParseAddr(t.Address)
+	switch {
+	case t.Address == "":
+		t.missing = &problem{contract.ReasonNoAddress, "It has no address of the LoadBalancer's family yet."}
+	case err == nil && !admits(ip):
+		t.missing = &problem{contract.ReasonTargetNotAllowed, fmt.Sprintf("%s lies in none of the Tenant's targetCIDRs: the hub's operator adds its range.", ip)}
+	case err != nil && !r.Supports.Names:
+		t.missing = &problem{contract.ReasonNotSupported, fmt.Sprintf("It is known by the name %s alone, and the provider sends to addresses only: write an address beside it.", t.Address)}
+	}
+	if t.missing != nil {
+		t.Address = ""
+	}
+	return t
+}
+
+// addressOf a target in the first of the families; none is said: the one that proxies would use.
+func addressOf(t *v1alpha1.Target, families []clusterv1.IPFamily) string {
+	if len(families) == 0 {
+		return t.ServedAddress()
+	}
+	for _, a := range t.Addresses {
+		ip, err := netip.ParseAddr(a)
+		if err == nil && ip.Zone() == "" && ip.Unmap().Is4() == (families[0] == clusterv1.IPv4) {
+			return ip.Unmap().String()
+		}
+	}
+	return ""
+}
+
+// drainFor is how long open connections of a LoadBalancer's targets may run on; 0: without bound.
+func drainFor(l *clusterv1.LoadBalancer) time.Duration {
+	if l.Spec.DrainTimeout == nil {
+		return 0
+	}
+	return l.Spec.DrainTimeout.Duration
+}
+
+// tenant that a namespace belongs to, nil if it is of none; of several the oldest.
+func (r *reconciler) tenant(ctx context.Context, namespace string) (*v1alpha1.Tenant, error) {
+	all := &v1alpha1.TenantList{}
+	if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Tenants: %w", err)
+	}
+	var found *v1alpha1.Tenant
+	for i := range all.Items {
+		t := &all.Items[i]
+		if t.NamespaceName() != namespace {
+			continue
+		}
+		if found == nil || t.CreationTimestamp.Before(&found.CreationTimestamp) {
+			found = t
+		}
+	}
+	return found, nil
+}
+
+// portsOf a LoadBalancer, with their defaults; for a control plane one, which goes to the API server's own.
+func portsOf(l *clusterv1.LoadBalancer, controlPlane bool, e clusterv1.Endpoint) []clusterv1.Port {
+	ports := slices.Clone(l.Spec.Ports)
+	if len(ports) == 0 && controlPlane {
+		ports = []clusterv1.Port{{Name: "https", Port: defaultPort, TargetPort: defaultPort}}
+		if e.Port != 0 {
+			ports[0].Port = e.Port
+		}
+	}
+	for i := range ports {
+		p := &ports[i]
+		if p.Protocol == "" {
+			p.Protocol = clusterv1.ProtocolTCP
+		}
+		if p.TargetPort == 0 {
+			p.TargetPort = p.Port
+		}
+	}
+	return ports
+}

@@ -1,0 +1,54 @@
+package providertest
+
+import (
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}
+
+const clusterVersion = "v1beta2"
+
+// standInCluster is the CRD of Clusters that take anything.
+func standInCluster() *apiextensionsv1.CustomResourceDefinition {
+	anything := true
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "clusters." + clusterKind.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: clusterKind.Group,
+			Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "clusters", Singular: "cluster", Kind: clusterKind.Kind, ListKind: "ClusterList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: clusterVersion, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &anything,
+				}},
+			}},
+		},
+	}
+}
+
+type cluster struct{ *unstructured.Unstructured }
+
+func newCluster(namespace, name string) cluster {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(clusterKind.WithVersion(clusterVersion))
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return cluster{u}
+}
+
+func (c cluster) list() *unstructured.UnstructuredList {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(clusterKind.WithVersion(clusterVersion).GroupVersion().WithKind("ClusterList"))
+	return l
+}
+
+// with gives it a spec.
+func (c cluster) with(spec map[string]any) *unstructured.Unstructured {
+	c.Object["spec"] = spec
+	return c.Unstructured
+}

@@ -1,0 +1,156 @@
+// foo-provider is held to the suite here, under the rights that it is installed with, on a
+// real API server.
+package providertest_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/examples/foo-provider/api"
+	"fairlead.dev/fairlead/examples/foo-provider/balancer"
+	"fairlead.dev/fairlead/examples/foo-provider/config"
+	"fairlead.dev/fairlead/examples/foo-provider/foo"
+	"fairlead.dev/fairlead/internal/testkit"
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
+	"fairlead.dev/fairlead/provider"
+	"fairlead.dev/fairlead/provider/providertest"
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const targetPort = 9000
+
+func TestFooProvider(t *testing.T) {
+	hub := kubetest.Start(t, testkit.Options{Name: "hub", Audit: true})
+	install(t, hub.RESTConfig())
+	ctrl.SetLogger(logr.Discard()) // what went wrong is in conditions
+	controller := identity(t, hub)
+	cloud := balancer.New(balancer.Options{Addresses: netip.PrefixFrom(host(hub, 200), 29)})
+	t.Cleanup(cloud.Close)
+	var members []string
+	for n := byte(240); n < 243; n++ {
+		members = append(members, listen(t, host(hub, n)))
+	}
+	var next atomic.Int32
+	providertest.Suite{
+		Config: hub.RESTConfig(), ControllerConfig: controller, Options: foo.Options(cloud), AddToScheme: api.AddToScheme,
+		New: func() provider.Object { return &api.FooLoadBalancer{} },
+		Endpoint: func() clusterv1.Endpoint {
+			return clusterv1.Endpoint{Host: host(hub, byte(100+next.Add(1))).String(), Port: 7443}
+		},
+		Members: members, TargetPort: targetPort,
+	}.Run(t)
+	if !t.Failed() {
+		onlyItsOwn(t, hub)
+	}
+}
+
+// host is the n-th address of the hub's own loopback subnet.
+func host(hub *testkit.ControlPlane, n byte) netip.Addr {
+	a := hub.Subnet().Addr().As4()
+	a[3] = n
+	return netip.AddrFrom4(a)
+}
+
+// listen takes connections at an address until the test ends.
+func listen(t *testing.T, a netip.Addr) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(a.String(), strconv.Itoa(targetPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // the test ends
+			}
+			c.Close()
+		}
+	}()
+	return a.String()
+}
+
+// install applies what foo-provider is installed with.
+func install(t *testing.T, cfg *rest.Config) {
+	t.Helper()
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := config.Manifests.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := config.Manifests.ReadFile(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
+			u := &unstructured.Unstructured{}
+			if err := docs.Decode(&u.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", e.Name(), err)
+			}
+			if err := c.Create(t.Context(), u); err != nil {
+				t.Fatalf("%s: %v", e.Name(), err)
+			}
+		}
+	}
+}
+
+// identity is the ServiceAccount that foo-provider is installed with.
+func identity(t *testing.T, hub *testkit.ControlPlane) *rest.Config {
+	t.Helper()
+	file, err := hub.ServiceAccountKubeconfig(t.Context(), "foo-provider-system", "foo-provider")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// onlyItsOwn: the provider wrote objects of its kind and events, and was denied nothing.
+func onlyItsOwn(t *testing.T, hub *testkit.ControlPlane) {
+	t.Helper()
+	all, _, err := hub.Writes(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote := 0
+	for _, w := range all {
+		if !strings.HasSuffix(w.User, ":foo-provider") {
+			continue
+		}
+		wrote++
+		if w.StatusCode == http.StatusForbidden {
+			t.Errorf("foo-provider may not %s %s %s", w.Verb, w.Resource, w.Name)
+		}
+		if kind, _, _ := strings.Cut(w.Resource, "/"); kind != "fooloadbalancers" && kind != "events" {
+			t.Errorf("foo-provider wrote %s %s: the security model has a provider write its own kind only", w.Resource, w.Name)
+		}
+	}
+	if wrote == 0 {
+		t.Error("the audit log has no write of foo-provider")
+	}
+}
