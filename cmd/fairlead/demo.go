@@ -23,7 +23,8 @@ keys have a node die or drain, the hub go away or be replaced by an empty one, a
 from a backup.
 
 With --check it runs its story instead, of ` + strings.Join(demo.Steps(), ", ") + `. It prints a line a
-step, and for long ones what happens and what is expected. It takes about five minutes.
+step, and for long ones what happens and what is expected. It takes about five minutes. Where this machine is too busy to send as many
+requests as a step needs, that step proves nothing, and is told again, three times in all; a request that fails is a failure all the same.
 
 With --dataplane nftables traffic is carried by the kernel. Then it needs root, and the proxies, their clients and the nodes are in
 network namespaces of their own, which end with it; the host's own network is left alone. What is served there has IPv6 too.

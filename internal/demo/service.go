@@ -25,7 +25,7 @@ const (
 	// webPort is the port of the examples' Services.
 	webPort = 8080
 	// soon bounds what should take a moment; it is never a claim, those have bounds of their own.
-	soon = 20 * time.Second
+	soon = time.Minute
 	look = 20 * time.Millisecond
 )
 

@@ -71,7 +71,7 @@ func tenantRestored(ctx context.Context, s *story) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(verdict(reports[0].OnlyBetween(lost, back)), verdict(reports[1].Verdict())); err != nil {
+	if err := errors.Join(s.onlyBetween(&reports[0], lost, back), s.nothingFailed(reports[1])); err != nil {
 		return "", err
 	}
 	now, err := s.LoadBalancerOf(ctx, t, "web")

@@ -32,6 +32,8 @@ type step struct {
 	// beside says that it runs while the last step before it that isn't does, after those in between. Neither may disturb the other:
 	// it frees no address that who is beside it may be given, and has none of its nodes.
 	beside bool
+	// again says that it can be told again where a window of it proved nothing: it leaves all as it found it.
+	again bool
 	// run returns what was measured.
 	run func(context.Context, *story) (string, error)
 	// plot of a long step: what happens, and what is expected. Nil: the name says it.
@@ -43,30 +45,30 @@ type step struct {
 var steps = []step{
 	{name: "created", run: created},
 	{name: "spread", run: spread},
-	{name: "second-tenant", run: secondTenant},
-	{name: "drain", run: drain, plot: drainPlot},
+	{name: "second-tenant", run: secondTenant, again: true},
+	{name: "drain", run: drain, plot: drainPlot, again: true},
 	{name: "two-ports", run: twoPorts},
 	{name: "udp", run: udp},
 	{name: "ipv6", inNamespaces: true, run: ipv6},
 	{name: "client-address", inNamespaces: true, run: clientAddress},
-	{name: "local-policy", run: localPolicy, plot: localPolicyPlot},
-	{name: "scaled-up", run: scaledUp, beside: true},
-	{name: "scaled-down", run: scaledDown, beside: true},
+	{name: "local-policy", run: localPolicy, plot: localPolicyPlot, again: true},
+	{name: "scaled-up", run: scaledUp, beside: true, again: true},
+	{name: "scaled-down", run: scaledDown, beside: true, again: true},
 	{name: "quota", run: quota, beside: true},
 	{name: "wanted-address", run: wantedAddress, beside: true},
 	{name: "one-address", run: oneAddress, beside: true},
 	{name: "hub-service", run: hubService, beside: true},
-	{name: "node-killed", run: nodeKilled},
-	{name: "manager-restart", run: managerRestart},
-	{name: "agent-restart", run: agentRestart},
-	{name: "hub-away", run: hubAway, plot: hubAwayPlot},
-	{name: "hub-replaced", run: hubReplaced, plot: hubReplacedPlot},
-	{name: "tenant-restored", run: tenantRestored, plot: tenantRestoredPlot},
+	{name: "node-killed", run: nodeKilled, again: true},
+	{name: "manager-restart", run: managerRestart, again: true},
+	{name: "agent-restart", run: agentRestart, again: true},
+	{name: "hub-away", run: hubAway, plot: hubAwayPlot, again: true},
+	{name: "hub-replaced", run: hubReplaced, plot: hubReplacedPlot, again: true},
+	{name: "tenant-restored", run: tenantRestored, plot: tenantRestoredPlot, again: true},
 	{name: "deleted", run: deleted},
 	{name: "cluster-ip", run: clusterIP},
 	{name: "pool-empty", run: poolEmpty},
 	{name: "waiter", run: waiter},
-	{name: "proxy-cut-off", run: proxyCutOff, plot: proxyCutOffPlot},
+	{name: "proxy-cut-off", run: proxyCutOff, plot: proxyCutOffPlot, again: true},
 	{name: "class-unknown", run: classUnknown},
 	{name: "port-refused", run: portRefused},
 }
@@ -80,8 +82,15 @@ func Steps() []string {
 	return names
 }
 
-// story is what the steps share.
+// story is what a step is told with.
 type story struct {
+	*common
+	// busy is why windows of this step proved nothing.
+	busy []string
+}
+
+// common is what the steps share.
+type common struct {
 	*fleet.Fleet
 	// web holds each tenant's address of the Service web, in the order of the tenants.
 	web []netip.Addr
@@ -89,15 +98,15 @@ type story struct {
 	inKernel bool
 	// away is how long the hub is.
 	away time.Duration
-	// judged counts requests.
-	judged atomic.Int64
+	// judged counts requests, repeated steps that were told again.
+	judged, repeated atomic.Int64
 	// say prints a line, began is when the present step did that is beside no other.
 	say   func(format string, args ...any)
 	began time.Time
 }
 
 // note tells the person what happens within a step, and when.
-func (s *story) note(format string, args ...any) {
+func (s *common) note(format string, args ...any) {
 	s.say("   %21.1fs  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
@@ -121,7 +130,7 @@ func Check(ctx context.Context, o Options) error {
 		return fmt.Errorf("%w\nlogs are in %s", err, f.Dir)
 	}
 	say("  ready after %s; logs are in %s", time.Since(began).Round(100*time.Millisecond), f.Dir)
-	s := &story{Fleet: f, inKernel: o.Dataplane == "nftables", away: cmp.Or(o.Away, time.Minute), say: say}
+	s := &common{Fleet: f, inKernel: o.Dataplane == "nftables", away: cmp.Or(o.Away, time.Minute), say: say}
 	for _, r := range rounds(selected) {
 		if err := s.tell(ctx, r); err != nil {
 			dumping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -136,7 +145,11 @@ func Check(ctx context.Context, o Options) error {
 		return fmt.Errorf("only %d requests were judged in all, the story needs %d", judged, fewest)
 	}
 	keep = false
-	say("%d steps hold, %d requests judged, %s in all", len(selected), s.judged.Load(), time.Since(began).Round(time.Second))
+	repeated := ""
+	if n := s.repeated.Load(); n > 0 {
+		repeated = fmt.Sprintf(", told again %d times, for this machine was too busy", n)
+	}
+	say("%d steps hold, %d requests judged, %s in all%s", len(selected), s.judged.Load(), time.Since(began).Round(time.Second), repeated)
 	return nil
 }
 
@@ -214,11 +227,7 @@ func (s *story) window(ctx context.Context, event func(context.Context) error) (
 // windowHolding is window with that many connections held open to each tenant's Service.
 func (s *story) windowHolding(ctx context.Context, held [tenants]int, event func(context.Context) error) ([]traffic.Report, string, error) {
 	reports, err := s.measure(ctx, held, event)
-	errs := []error{err}
-	for _, r := range reports {
-		errs = append(errs, verdict(r.Verdict()))
-	}
-	return reports, counts(reports), errors.Join(errs...)
+	return reports, counts(reports), errors.Join(err, s.nothingFailed(reports...))
 }
 
 // counts says what reports measured.

@@ -78,7 +78,7 @@ func TestARoundEndsWithItsFirstFailure(t *testing.T) {
 		"the step":          {{name: "x", run: fails}, {name: "y", run: waits, beside: true}},
 		"the one beside it": {{name: "y", run: waits}, {name: "z", run: holds, beside: true}, {name: "x", run: fails, beside: true}, {name: "n", run: never, beside: true}},
 	} {
-		s := &story{say: func(string, ...any) {}}
+		s := &common{say: func(string, ...any) {}}
 		err := s.tell(t.Context(), rounds(steps)[0])
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "step x") {
 			t.Errorf("%s fails: %v", name, err)

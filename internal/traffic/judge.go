@@ -54,8 +54,7 @@ func (r *Report) PerSecond() float64 {
 	return float64(r.Sent) / r.Length.Seconds()
 }
 
-// Busy returns "" if enough was sent for the window to prove anything, else why it proves nothing: neither
-// that requests failed nor that none did.
+// Busy returns "" if enough was sent for the window to prove anything, else why that nothing failed in it proves nothing.
 func (r *Report) Busy() string {
 	switch {
 	case r.PerSecond() < float64(r.Rate):
@@ -66,30 +65,35 @@ func (r *Report) Busy() string {
 	return ""
 }
 
-// Verdict returns "" if the window proves that nothing failed, else why not.
-func (r *Report) Verdict() string {
-	busy := r.Busy()
-	switch {
-	case busy != "":
-		return busy
-	case r.Failed > 0:
+// Wrong returns "" if no request failed and every held connection stayed, else what did not: however little was sent.
+func (r *Report) Wrong() string {
+	if r.Failed > 0 {
 		return fmt.Sprintf("%s: %d of %d requests failed (%s); first: %s", r.Service, r.Failed, r.Sent, r.kinds(), strings.Join(r.Examples, "; "))
 	}
 	return r.AllHeld()
 }
 
-// OnlyBetween returns "" if the window proves that requests failed between two moments, and at no other: else why not. If none failed
-// the measure could not fail. It looks at whole seconds, and not at held connections.
-func (r *Report) OnlyBetween(from, to time.Time) string {
-	if why := r.Busy(); why != "" {
-		return why
-	}
+// Verdict returns "" if the window proves that nothing failed, else why not.
+func (r *Report) Verdict() string { return cmp.Or(r.Wrong(), r.Busy()) }
+
+// FailedOutside returns "" if no request failed but between two moments, else how many did: however little was sent. It looks at
+// whole seconds, and not at held connections.
+func (r *Report) FailedOutside(from, to time.Time) string {
 	for i, second := range r.Seconds {
 		at := r.Began.Add(time.Duration(i) * time.Second)
 		if second.Failed > 0 && (at.Add(time.Second).Before(from) || at.After(to)) {
 			return fmt.Sprintf("%s: %d requests failed %s after it began, which may last %s; first: %s", r.Service, second.Failed,
 				at.Sub(from).Round(time.Millisecond), to.Sub(from).Round(time.Millisecond), strings.Join(r.Examples, "; "))
 		}
+	}
+	return ""
+}
+
+// OnlyBetween returns "" if the window proves that requests failed between two moments, and at no other: else why not. If none failed
+// the measure could not fail. It looks where FailedOutside does.
+func (r *Report) OnlyBetween(from, to time.Time) string {
+	if why := cmp.Or(r.FailedOutside(from, to), r.Busy()); why != "" {
+		return why
 	}
 	if r.Failed == 0 {
 		return fmt.Sprintf("%s: none of %d requests failed: the claim could not fail", r.Service, r.Sent)

@@ -29,6 +29,8 @@ func TestVerdict(t *testing.T) {
 	broken[500].failure = FailureRefused
 	open := records(9*time.Second, 4*time.Millisecond, never)
 	open[500].took = 0
+	slow := records(9*time.Second, 10*time.Millisecond, never)
+	slow[500].failure = FailureRefused
 	for _, c := range []struct {
 		name    string
 		records []record
@@ -43,6 +45,7 @@ func TestVerdict(t *testing.T) {
 		{"nothing sent at the end", records(6900*time.Millisecond, 4*time.Millisecond, never), "nothing was sent for 1.1"},
 		{"one failure", broken, "1 of 1750 requests failed (1 refused)"},
 		{"one without an end", open, "1 of 1750 requests failed (1 timeout)"},
+		{"too slow, and one failure", slow, "1 of 700 requests failed (1 refused)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +68,8 @@ func TestOnlyBetween(t *testing.T) {
 			broken[i].failure = FailureRefused
 		}
 	}
+	slow := records(9*time.Second, 10*time.Millisecond, never)
+	slow[700].failure = FailureRefused
 	for _, c := range []struct {
 		name     string
 		records  []record
@@ -76,6 +81,7 @@ func TestOnlyBetween(t *testing.T) {
 		{"too late", broken, 2 * time.Second, 4500 * time.Millisecond, "250 requests failed 3s after it began, which may last 2.5s"},
 		{"none", records(9*time.Second, 4*time.Millisecond, never), 4 * time.Second, 6 * time.Second, "the claim could not fail"},
 		{"too slow", records(9*time.Second, 10*time.Millisecond, never), 4 * time.Second, 6 * time.Second, "too busy"},
+		{"too slow, and too late", slow, 2 * time.Second, 4500 * time.Millisecond, "1 requests failed 5s after it began"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
