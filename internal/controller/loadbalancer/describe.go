@@ -29,6 +29,7 @@ type facts struct {
 	kept       bool
 	programmed proof.Programmed
 	aside      []proof.Problem // of proxies whose hosts aren't shown; programmed has them not
+	somewhere  bool            // a host that is shown serves a port, whatever others refuse
 	said       string          // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
@@ -243,7 +244,7 @@ func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortSta
 		return false, clusterv1.ReasonNoProxies, fmt.Sprintf("no proxy of pool %s is alive (%d are silent): see to them, or start another", f.pool, len(p.Silent))
 	case len(p.Serving) == 0:
 		return false, clusterv1.ReasonNoProxies, fmt.Sprintf("there is no proxy of pool %s: start one", f.pool)
-	case len(failed) == len(ports):
+	case len(failed) == len(ports) && !f.somewhere:
 		return false, clusterv1.ReasonNotServed, "no port is served: " + portErrors(failed)
 	case f.homeless() != "":
 		return false, clusterv1.ReasonNotServed, f.missedText(f.homeless())

@@ -131,11 +131,7 @@ func hear(l *clusterv1.LoadBalancer, held []ipam.Entry, family ipam.Family, need
 			continue
 		}
 		refused, known := p.Refuses(l.Namespace, l.Name, need)
-		served := slices.DeleteFunc(slices.Clone(ports), func(port ipam.Port) bool {
-			return slices.ContainsFunc(refused, func(x proof.Problem) bool {
-				return x.Port == 0 || x.Port == port.Number && x.Protocol == port.Protocol
-			})
-		})
+		served := slices.DeleteFunc(slices.Clone(ports), func(port ipam.Port) bool { return refuses(refused, port) })
 		switch {
 		case known:
 			w.serves[p.Name] = served
@@ -154,6 +150,13 @@ func hear(l *clusterv1.LoadBalancer, held []ipam.Entry, family ipam.Family, need
 		}
 	}
 	return w
+}
+
+// refuses says that one of the problems is of the port.
+func refuses(problems []proof.Problem, port ipam.Port) bool {
+	return slices.ContainsFunc(problems, func(x proof.Problem) bool {
+		return x.Port == 0 || x.Port == port.Number && x.Protocol == port.Protocol
+	})
 }
 
 // showsOne says that a LoadBalancer shows one of the addresses.
@@ -197,7 +200,7 @@ func (r *Reconciler) keep(l *clusterv1.LoadBalancer, f *facts) bool {
 }
 
 // setAside parts from what was judged what only proxies refuse whose hosts aren't shown, where nothing but ports of hosts is held: no
-// client is sent there.
+// client is sent there. Of those that are shown it notes whether one serves a port: what is refused on some hosts is served on others.
 func (f *facts) setAside(need proof.Vector, proxies []*proof.Proxy) {
 	shown := slices.DeleteFunc(slices.Clone(proxies), func(p *proof.Proxy) bool {
 		return !slices.ContainsFunc(f.hosts, func(h clusterv1.LoadBalancerAddress) bool {
@@ -210,6 +213,12 @@ func (f *facts) setAside(need proof.Vector, proxies []*proof.Proxy) {
 	all := f.programmed.Problems
 	f.programmed.Problems = proof.JudgeProgrammed(f.lb.Namespace, f.lb.Name, need, shown).Problems
 	f.aside = slices.DeleteFunc(slices.Clone(all), func(x proof.Problem) bool { return slices.Contains(f.programmed.Problems, x) })
+	f.somewhere = slices.ContainsFunc(shown, func(p *proof.Proxy) bool {
+		refused, known := p.Refuses(f.lb.Namespace, f.lb.Name, need)
+		return known && slices.ContainsFunc(f.grant.Held, func(e ipam.Entry) bool {
+			return slices.ContainsFunc(p.Addresses, ipam.FamilyOf(e.Address).Has) && !refuses(refused, e.Port)
+		})
+	})
 }
 
 // unasked drops what is asked of the proxies about a LoadBalancer.

@@ -151,6 +151,20 @@ func TestAHostThatRefusesIsNotShown(t *testing.T) {
 	s.degraded(clusterv1.ReasonAsExpected, "")
 	s.says("a", "192.0.2.20", "9", nil, 20001) // shown is shown
 	s.shows(yes, "192.0.2.20", "192.0.2.21")
+	const somewhere = "No port is served everywhere: TCP/20001 PortInUse (It is in use)."
+	s.degraded(clusterv1.ReasonNotServed, somewhere)
+	s.lb.Generation++ // and served is served, where it is, when the LoadBalancer is edited
+	s.shows(yes, "192.0.2.20", "192.0.2.21")
+	s.degraded(clusterv1.ReasonNotServed, somewhere)
+	if p := s.lb.Status.Ports; len(p) != 1 || p[0].Error != clusterv1.ReasonPortInUse {
+		t.Errorf("ports %+v", p)
+	}
+	s.says("b", "192.0.2.21", "9", nil, 20001)
+	s.shows(yes, "192.0.2.20", "192.0.2.21")
+	s.lb.Generation++ // no host serves it
+	s.shows(clusterv1.ReasonNotServed, "192.0.2.20", "192.0.2.21")
+	s.says("b", "192.0.2.21", "9", nil)
+	s.shows(yes, "192.0.2.20", "192.0.2.21")
 
 	s = newStage(t, 20001, 20002)
 	s.says("a", "192.0.2.20", "9", nil, 20002)
