@@ -25,11 +25,11 @@ func readSources(ranges []string) (sources, error) {
 	for i, r := range ranges {
 		p, err := netip.ParsePrefix(r)
 		if err != nil {
-			return out, fmt.Errorf("spec.sourceRanges[%d] %q is no CIDR", i, r)
+			return out, fmt.Errorf("%q, number %d of them, is no CIDR", r, i+1)
 		}
 		if p.Addr().Is4In6() {
 			if p.Bits() < 96 {
-				return out, fmt.Errorf("spec.sourceRanges[%d] %q mixes IPv4 and IPv6", i, r)
+				return out, fmt.Errorf("%q, number %d of them, mixes IPv4 and IPv6", r, i+1)
 			}
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}

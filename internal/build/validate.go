@@ -52,7 +52,7 @@ func (f *findings) class(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancer
 		name = class.Name
 	}
 	if tenant != nil && tenant.Spec.Suspend {
-		f.refuse("metadata.namespace", clusterv1.ReasonSuspended, "the Tenant is suspended: the hub's operator lifts that")
+		f.refuse("metadata.namespace", clusterv1.ReasonSuspended, "Tenant %q is suspended: the hub's operator sets its spec.suspend to false", tenant.Name)
 	}
 	switch {
 	case l.Spec.InfrastructureRef != nil:
@@ -71,7 +71,7 @@ func (f *findings) class(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancer
 	}
 	for _, p := range ValidateClass(class) {
 		if p.Effect == lb.Refused {
-			f.refuse("spec.className", p.Reason, "class %q: %s", name, p.Message)
+			f.refuse("spec.className", p.Reason, "class %q: %s: %s", name, p.Field, p.Message)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
 		f.refuse("spec.proxyProtocol", clusterv1.ReasonInvalid, "version %q of the PROXY protocol is unknown, and targets that expect one would break: use V1 or V2", s.ProxyProtocol)
 	}
 	if _, err := Selector(l); err != nil {
-		f.refuse("spec.selector", clusterv1.ReasonInvalid, "the selector doesn't parse: %v; mend it", err)
+		f.refuse("spec.selector", clusterv1.ReasonInvalid, "the selector doesn't parse (%v): mend it", err)
 	}
 }
 

@@ -81,7 +81,12 @@ func Judge(s *v1.Service, problems []Problem, l *clusterv1.LoadBalancer) Verdict
 		return Verdict{}
 	}
 	for _, kind := range []string{clusterv1.ConditionAccepted, clusterv1.ConditionAddressGranted} {
-		if c := current(l, kind); c != nil && c.Status != yes && !passing(c.Reason) {
+		c := current(l, kind)
+		switch {
+		case c == nil || c.Status == yes || passing(c.Reason):
+		case kind == clusterv1.ConditionAccepted: // the field that it names is none of the Service's
+			return verdict(no, c.Reason, fmt.Sprintf("LoadBalancer %s of the hub: %s", l.Name, c.Message))
+		default:
 			return verdict(no, c.Reason, c.Message)
 		}
 	}

@@ -58,7 +58,7 @@ func TestJudge(t *testing.T) {
 		{"proxies are about to follow", web(), nil, hubs(says(clusterv1.ConditionProgrammed, no, clusterv1.ReasonWaitingForProxies, "edge-1")), service.Verdict{}},
 		{"no proxies", web(), nil, hubs(says(clusterv1.ConditionProgrammed, no, clusterv1.ReasonNoProxies, "start one")), service.Verdict{Status: no, Reason: "NoProxies", Message: "start one"}},
 		{"refused", web(), nil, hubs(says(clusterv1.ConditionAccepted, no, clusterv1.ReasonClassNotFound, "name another"), says(clusterv1.ConditionAddressGranted, no, clusterv1.ReasonPending, "")),
-			service.Verdict{Status: no, Reason: "ClassNotFound", Message: "name another"}},
+			service.Verdict{Status: no, Reason: "ClassNotFound", Message: "LoadBalancer " + hubs().Name + " of the hub: name another"}},
 		{"no address", web(), nil, hubs(says(clusterv1.ConditionAccepted, yes, "Accepted", ""), says(clusterv1.ConditionAddressGranted, no, clusterv1.ReasonPoolExhausted, "delete one")),
 			service.Verdict{Status: no, Reason: "PoolExhausted", Message: "delete one"}},
 		{"one of two ports", two, nil, hubs(programmed, at("192.0.2.7"), portError(80, "PortNotPermitted", "use one above 1023"), says(clusterv1.ConditionDegraded, yes, clusterv1.ReasonPartlyServed, "some")),

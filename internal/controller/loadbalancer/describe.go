@@ -113,8 +113,8 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 		}
 	}
 	if refused {
-		set(clusterv1.ConditionAccepted, no, refusal.Reason, refusal.Message)
-		fail(refusal.Reason, refusal.Message)
+		set(clusterv1.ConditionAccepted, no, refusal.Reason, located(refusal))
+		fail(refusal.Reason, located(refusal))
 	} else {
 		set(clusterv1.ConditionAccepted, yes, clusterv1.ReasonAccepted, "")
 	}
@@ -167,6 +167,14 @@ func grantedText(g ledger.Grant) string {
 	return strings.Join(out, ", ")
 }
 
+// located is a Problem's message after the field that it is about.
+func located(p lb.Problem) string {
+	if p.Field == "" {
+		return p.Message
+	}
+	return p.Field + ": " + p.Message
+}
+
 // proofless is a rung that isn't proven.
 type proofless struct{ reason, message string }
 
@@ -191,7 +199,7 @@ func portStatuses(f facts, ports []clusterv1.Port) []clusterv1.PortStatus {
 	for _, p := range ports {
 		s := clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}
 		if refusal, ok := build.Refusal(f.problems, p); ok {
-			s.Error, s.Message = refusal.Reason, sentence(refusal.Message)
+			s.Error, s.Message = refusal.Reason, sentence(located(refusal))
 		} else if f.grant.Reason != "" && lacks(ipam.Port{Protocol: string(s.Protocol), Number: s.Port}) {
 			s.Error, s.Message = f.grant.Reason, sentence(f.grant.Message)
 		} else if given, ok := f.fromService(s); ok {
@@ -287,7 +295,7 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 	for _, p := range f.problems {
 		if p.Effect == lb.ServedWithout {
 			first = cmp.Or(first, p.Reason)
-			fields = append(fields, p.Field+": "+p.Message)
+			fields = append(fields, located(p))
 		}
 	}
 	for _, p := range f.programmed.Without {
