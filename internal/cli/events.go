@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/agent/service"
@@ -30,7 +31,7 @@ func about(kind string, key types.NamespacedName) []client.ListOption {
 		fields.OneTermEqualSelector("regarding.kind", kind), fields.OneTermEqualSelector("regarding.name", key.Name))}}
 }
 
-// ReadEvents adds the events of a LoadBalancer of the hub to o. Who may not read them is told none.
+// ReadEvents adds the events of a LoadBalancer of the hub to o. Who may not read them is told so, and none.
 func (h *Hub) ReadEvents(ctx context.Context, key types.NamespacedName, o *Objects) error {
 	return readEvents(ctx, h.client, kindLoadBalancer, key, o)
 }
@@ -44,6 +45,7 @@ func readEvents(ctx context.Context, c client.Client, kind string, key types.Nam
 	list := &eventsv1.EventList{}
 	switch err := c.List(ctx, list, about(kind, key)...); {
 	case apierrors.IsForbidden(err):
+		o.EventsHidden = append(o.EventsHidden, kind)
 		return nil
 	case err != nil:
 		return fmt.Errorf("listing the events of %s %s: %w", kind, key, err)
@@ -84,6 +86,10 @@ func (e *Explanation) happened(events []EventLine) {
 
 // writeEvents prints them.
 func (e *Explanation) writeEvents(p *printer) {
+	for _, of := range e.EventsHidden {
+		namespace, _, _ := strings.Cut(of[strings.LastIndex(of, " ")+1:], "/")
+		p.line("The events of %s may not be read: who asks needs the right to list events.events.k8s.io in namespace %s.", of, namespace)
+	}
 	if len(e.Events) == 0 {
 		return
 	}

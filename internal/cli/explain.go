@@ -28,6 +28,9 @@ func ExplainService(o *Objects, namespace string, key types.NamespacedName) Expl
 	s := serviceRung(o, key)
 	if is := findService(o, key); is != nil {
 		e.happened(eventsOf(o, kindService, is))
+		if slices.Contains(o.EventsHidden, kindService) {
+			e.EventsHidden = append(e.EventsHidden, kindService+" "+key.String())
+		}
 	}
 	e.Rungs = append(e.Rungs, s, tenantRung(o, namespace))
 	l := madeFrom(o, namespace, key)
@@ -54,8 +57,10 @@ func ExplainLoadBalancer(o *Objects, key types.NamespacedName) Explanation {
 		e.Rungs = append(e.Rungs, Rung{Name: "accepted", State: Broken, Message: "there is no LoadBalancer " + key.String(), Fix: "Look for its name with: kubectl get lb -A"})
 	} else {
 		l := o.LoadBalancers[i]
-		if origin, ok := service.Origin(l); ok {
+		if origin, ok := service.Origin(l); ok { // its agent writes events, to the Service
 			e.Subject += ", made from Service " + origin.String()
+		} else if slices.Contains(o.EventsHidden, kindLoadBalancer) {
+			e.EventsHidden = append(e.EventsHidden, kindLoadBalancer+" "+key.String())
 		}
 		e.Rungs = append(e.Rungs, loadBalancerRungs(o, l)...)
 		e.happened(eventsOf(o, kindLoadBalancer, l))

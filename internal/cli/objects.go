@@ -34,6 +34,8 @@ type Objects struct {
 	Nodes []*corev1.Node
 	// Events of the Service and the LoadBalancer that were asked about.
 	Events []*eventsv1.Event
+	// EventsHidden are the kinds, Service or LoadBalancer, whose events were asked for and may not be read.
+	EventsHidden []string
 	// HubUID is the UID of the hub's namespace kube-system; empty: it was not read.
 	HubUID string
 	// Hidden are the resources that the reader may not read, such as proxies.

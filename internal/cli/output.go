@@ -57,6 +57,8 @@ type Explanation struct {
 	Rungs  []Rung `json:"rungs"`
 	// Events are the last ones of the Service and the LoadBalancer, the oldest first, as far as they may be read.
 	Events []EventLine `json:"events,omitempty"`
+	// EventsHidden are those whose events may not be read, as kind namespace/name.
+	EventsHidden []string `json:"eventsHidden,omitempty"`
 	// Now is the hub's time when it was asked.
 	Now time.Time `json:"now"`
 }
