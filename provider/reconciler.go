@@ -46,12 +46,37 @@ type record struct {
 	// ensured and members are what was last wanted, and done.
 	ensured, members string
 	stopped          map[string]time.Time
+	// failed is the last attempt to change what is there, where it failed.
+	failed attempt
 	// failures in a row, and looks in a row at something that is under way and doesn't change.
 	failures, quiet int
 	// host that was looked up last, when, and whether it resolved.
 	host     string
 	lookedUp time.Time
 	resolves bool
+}
+
+// attempt is one that failed at what key says, and isn't made again before a time, however often members are looked at.
+type attempt struct {
+	key     string
+	problem *problem
+	urgency urgency
+	times   int
+	again   time.Time
+}
+
+// after one more failure it says when to look again.
+func (a *attempt) after(u urgency, key string, o Options) urgency {
+	if a.key != key {
+		*a = attempt{key: key}
+	}
+	wait := o.Resync
+	if u == failing {
+		u, wait = underWay, min(o.Poll<<min(a.times, 10), slowest)
+	}
+	a.urgency, a.again = u, time.Now().Add(wait)
+	a.times++
+	return u
 }
 
 func (r *reconciler) record(key types.NamespacedName, uid types.UID) *record {
@@ -123,14 +148,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: p.next(after, wrote)}, nil
 }
 
-// urgency is when to look again.
+// urgency is when to look again; of two the greater counts.
 type urgency int
 
 const (
-	atRest   urgency = iota // at the next resync
+	done     urgency = iota // never
+	atRest                  // at the next resync
 	underWay                // soon, and ever more slowly while nothing changes
 	failing                 // likewise, by how often it failed in a row
-	done                    // never
 )
 
 func (p *pass) next(u urgency, changed bool) time.Duration {
@@ -190,10 +215,12 @@ func (p *pass) run(ctx context.Context) (urgency, error) {
 	if state == nil || err != nil {
 		return u, err
 	}
-	return p.members(ctx, l, wanted.Ref, *state)
+	then, err := p.members(ctx, l, wanted.Ref, *state)
+	return max(u, then), err
 }
 
-// ensure has the load balancer be there as wanted, and writes down which it is. Without a state, that is all for this time.
+// ensure has the load balancer be there as wanted, and writes down which it is. Where only the second fails, it goes on with
+// what is there: members come and go all the same. Without a state, that is all for this time.
 func (p *pass) ensure(ctx context.Context, w Wanted) (*State, urgency, error) {
 	state, err := call(ctx, p.calls, p.o, "Describe", func(ctx context.Context) (State, error) { return p.Provider.Describe(ctx, w.Ref) })
 	found := err == nil
@@ -204,6 +231,9 @@ func (p *pass) ensure(ctx context.Context, w Wanted) (*State, urgency, error) {
 	case !found && w.ID != "" && made == "":
 		p.absent = true
 		return nil, p.fail(contract.ReasonNotFound, fmt.Sprintf("spec.id: %s isn't there outside: mend it, or leave it out to have a load balancer made.", w.ID)), nil
+	case !found && p.refused != nil:
+		p.absent, p.problem = true, p.refused
+		return nil, atRest, nil
 	}
 	p.absent = !found
 	again := !found && w.ID != ""
@@ -215,13 +245,22 @@ func (p *pass) ensure(ctx context.Context, w Wanted) (*State, urgency, error) {
 		return nil, done, fmt.Errorf("encoding what is wanted: %w", err)
 	}
 	key := fmt.Sprintf("%s of generation %d", text, p.o.GetGeneration())
-	if !found || len(state.Drift) > 0 || p.rec.ensured != key {
-		state, err = call(ctx, p.calls, p.o, "Ensure", func(ctx context.Context) (State, error) { return p.Provider.Ensure(ctx, w) })
-		if err != nil {
-			p.exists = found
+	u := done
+	switch failed := &p.rec.failed; {
+	case found && (p.refused != nil || len(state.Drift) == 0 && p.rec.ensured == key):
+	case found && failed.key == key && time.Now().Before(failed.again):
+		p.problem, u = failed.problem, failed.urgency
+	default:
+		changed, err := call(ctx, p.calls, p.o, "Ensure", func(ctx context.Context) (State, error) { return p.Provider.Ensure(ctx, w) })
+		switch {
+		case err == nil:
+			state, p.rec.ensured, *failed = changed, key, attempt{}
+		case found:
+			u = failed.after(p.failed(ctx, err), key, p.Options)
+			failed.problem = p.problem
+		default:
 			return nil, p.failed(ctx, err), nil
 		}
-		p.rec.ensured = key
 	}
 	if state.ID == "" {
 		return nil, p.failed(ctx, Terminal("the provider names no ID of what it made: that is a bug of it")), nil
@@ -236,7 +275,7 @@ func (p *pass) ensure(ctx context.Context, w Wanted) (*State, urgency, error) {
 	}
 	spec, _ := p.o.Contract()
 	ours := spec.ID == "" || made != ""
-	return &state, done, p.patch(ctx, func(o Object) {
+	return &state, u, p.patch(ctx, func(o Object) {
 		spec, _ := o.Contract()
 		spec.ID = state.ID
 		if ours {

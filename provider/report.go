@@ -32,10 +32,11 @@ type report struct {
 	// exists and absent: the load balancer was seen to be there, or not to be.
 	exists, absent bool
 	state          *State
-	differs        *problem
-	planned        *planned
-	groups         int
-	resolves       *bool
+	// differs and refused are why what is there isn't made as it should be; its members are seen to all the same.
+	differs, refused *problem
+	planned          *planned
+	groups           int
+	resolves         *bool
 	// targetKind and targetSelector of status.
 	targetKind, targetSelector string
 	// gone: the object may be no more.
@@ -213,6 +214,8 @@ func (r *report) mismatch() *problem {
 	switch {
 	case r.problem != nil:
 		return r.problem
+	case r.refused != nil:
+		return r.refused
 	case r.differs != nil:
 		return r.differs
 	case r.state != nil && len(r.state.Drift) > 0:

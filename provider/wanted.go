@@ -38,8 +38,10 @@ func (p *pass) wanted(ctx context.Context, l *clusterv1.LoadBalancer, cluster *u
 	if !isSet(w.Endpoint) {
 		w.Endpoint = clusterv1.Endpoint{}
 	}
-	if problem := p.Supports.refuse(w, l); problem != nil {
+	if problem := p.Supports.refuse(w, l); problem != nil && spec.ID == "" {
 		return Wanted{}, problem, nil
+	} else if problem != nil {
+		p.refused = problem
 	}
 	var problem *problem
 	if w.Credentials, problem, err = p.credentials(ctx, p.o, cluster); problem != nil || err != nil {

@@ -33,6 +33,7 @@ var stories = map[string]func(*play){
 	"a refusal is not tried again at once":                    refused,
 	"a panic harms one object, for a while":                   panics,
 	"a silent provider harms one object, for a while":         silent,
+	"what can't be changed holds up no member":                unchanged,
 	"credentials are the object's own":                        credentials,
 	"what the technology can't do is refused":                 unsupported,
 }
@@ -291,6 +292,35 @@ func refused(p *play) {
 	}
 	p.faults.set(string(o.GetUID()), nil)
 	p.waitFor(o, "Ready=True")
+}
+
+func unchanged(p *play) {
+	o, l, g := p.made("unchanged", p.Members[0], p.Members[1])
+	start, before := time.Now(), p.faults.count(string(o.GetUID()), "Ensure")
+	p.faults.set(string(o.GetUID()), func(_ context.Context, method string) error {
+		if method == "Ensure" {
+			return provider.Terminal("more ports are not for sale")
+		}
+		return nil
+	})
+	change(p, l, func(l *clusterv1.LoadBalancer) {
+		l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: l.Spec.Ports[0].Port + 1, TargetPort: p.TargetPort, Protocol: clusterv1.ProtocolTCP})
+	})
+	p.waitFor(o, "LBExists=True", "LBMatchesConfig=False/ProviderRefused", "Degraded=True/ProviderRefused", "Ready=True")
+	change(p, g, func(g *v1alpha1.TargetGroup) { g.Spec.Targets[1].State = v1alpha1.TargetDraining })
+	p.state(o, "m1", contract.StateRemoved)
+	if n, most := p.faults.count(string(o.GetUID()), "Ensure")-before, 3+int(time.Since(start)/p.Options.Resync); n > most {
+		p.t.Errorf("a refusal was tried %d times while members changed, and %d are enough", n, most)
+	}
+	change(p, l, func(l *clusterv1.LoadBalancer) { l.Spec.ProxyProtocol = "V2" })
+	if !p.Options.Supports.ProxyProtocol {
+		p.waitFor(o, "LBMatchesConfig=False/NotSupported", "Ready=True")
+		change(p, g, func(g *v1alpha1.TargetGroup) { g.Spec.Targets[1].State = v1alpha1.TargetServing })
+		p.state(o, "m1", contract.StateActive)
+	}
+	p.faults.set(string(o.GetUID()), nil)
+	change(p, l, func(l *clusterv1.LoadBalancer) { l.Spec.ProxyProtocol, l.Spec.Ports = "", l.Spec.Ports[:1] })
+	p.waitFor(o, "LBMatchesConfig=True", "Degraded=False")
 }
 
 func panics(p *play) {
