@@ -128,7 +128,7 @@ func TestDeadHostIsOutSoon(t *testing.T) {
 	p := lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckTCP, Port: where.Port(), Interval: time.Hour, Timeout: time.Second, Rise: 2, Fall: 2}}
 	c := New(Options{})
 	defer c.Close()
-	c.SetProbes([]lb.Probe{p})
+	c.SetProbes(shop(p))
 	<-c.Changed()
 	if v := c.Verdicts().Of(p.Check, p.Address); v != lb.Healthy {
 		t.Fatalf("got %v", v)
@@ -172,7 +172,8 @@ func BenchmarkSetProbes(b *testing.B) {
 			Check:   lb.Check{Kind: lb.CheckTCP, Port: uint16(1000 + i/50), Interval: time.Hour},
 		})
 	}
+	wanted := shop(probes...)
 	for b.Loop() {
-		c.SetProbes(probes)
+		c.SetProbes(wanted)
 	}
 }

@@ -1,10 +1,13 @@
 package health
 
 import (
+	"cmp"
 	"container/heap"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultConcurrency bounds the checks in flight where Options don't.
-const DefaultConcurrency = 512
+// DefaultConcurrency bounds the checks in flight where Options don't: half of them may be one tenant's.
+const DefaultConcurrency = 1024
 
 const (
 	// suspectWithin is the time in which a suspected address that refuses becomes Unhealthy, and
@@ -52,7 +55,6 @@ type Checker struct {
 	metrics *metrics
 	// ask makes one check.
 	ask     func(lb.Probe) error
-	limit   int
 	changed chan struct{}
 	// work goes to a worker that waits for some.
 	work chan *state
@@ -61,8 +63,8 @@ type Checker struct {
 	closed   bool
 	probes   map[lb.Probe]*state
 	byTarget map[netip.Addr]map[*state]struct{}
-	due      queue
-	running  int
+	due      pile[*state]
+	places   places
 	timer    *time.Timer
 	verdicts snapshot
 }
@@ -71,9 +73,12 @@ type Checker struct {
 type state struct {
 	lb.Probe
 	Detail
-	// next is when it is due, at its place in the queue, -1 while it isn't in there.
+	// next is when it is due, at its place among those that are not yet, or that wait; -1 while it is checked.
 	next time.Time
 	at   int
+	// of is where it counts.
+	of             *address
+	waits, running bool
 	// passed and failed are the streaks.
 	passed, failed int
 	started        time.Time
@@ -82,6 +87,9 @@ type state struct {
 	hold           time.Duration
 	removed        bool
 }
+
+func (s *state) place() *int          { return &s.at }
+func (s *state) before(o *state) bool { return s.next.Before(o.next) }
 
 // New returns a Checker with no probes.
 func New(o Options) *Checker {
@@ -95,15 +103,16 @@ func newChecker(o Options, ask func(lb.Probe) error) *Checker {
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency
 	}
+	m := newMetrics(o.Registerer)
 	c := &Checker{
 		log:      o.Logger,
-		metrics:  newMetrics(o.Registerer),
+		metrics:  m,
 		ask:      ask,
-		limit:    o.Concurrency,
 		changed:  make(chan struct{}, 1),
 		work:     make(chan *state),
 		probes:   map[lb.Probe]*state{},
 		byTarget: map[netip.Addr]map[*state]struct{}{},
+		places:   places{limit: o.Concurrency, metrics: m, tenants: map[lb.TenantID]*tenant{}},
 		verdicts: newSnapshot(),
 	}
 	c.timer = time.AfterFunc(time.Hour, c.wake)
@@ -111,24 +120,37 @@ func newChecker(o Options, ask func(lb.Probe) error) *Checker {
 	return c
 }
 
-// SetProbes says what to check from now on. Probes that were checked already
-// go on undisturbed, new ones are checked at once, others are forgotten.
-// Probes of CheckNone are passed over.
-func (c *Checker) SetProbes(probes []lb.Probe) {
+// SetProbes says what to check from now on, for whom. Probes that were checked
+// already go on undisturbed, new ones are checked at once, others are forgotten.
+// Probes of CheckNone are passed over. What several tenants want is checked once, and
+// counts for the one that wants the fewest.
+func (c *Checker) SetProbes(probes map[lb.TenantID]map[lb.Probe]struct{}) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return
 	}
-	wanted := make(map[lb.Probe]struct{}, len(probes))
-	for _, p := range probes {
-		if p.Check.Kind == lb.CheckNone || p.Check.Kind == "" {
-			continue
+	n := 0
+	for _, of := range probes {
+		n += len(of)
+	}
+	wanted := make(map[lb.Probe]lb.TenantID, n)
+	for _, id := range slices.SortedFunc(maps.Keys(probes), func(a, b lb.TenantID) int {
+		return cmp.Or(cmp.Compare(len(probes[b]), len(probes[a])), cmp.Compare(a, b))
+	}) {
+		for p := range probes[id] {
+			if p.Check.Kind != lb.CheckNone && p.Check.Kind != "" {
+				wanted[p] = id
+			}
 		}
-		wanted[p] = struct{}{}
-		if _, ok := c.probes[p]; !ok {
-			c.add(p, now)
+	}
+	for p, id := range wanted {
+		switch s := c.probes[p]; {
+		case s == nil:
+			c.add(p, id, now)
+		case s.of.tenant.id != id:
+			c.places.move(s, c.places.of(id, p.Address))
 		}
 	}
 	if len(wanted) != len(c.probes) {
@@ -142,7 +164,7 @@ func (c *Checker) SetProbes(probes []lb.Probe) {
 	c.dispatch(now, 0)
 }
 
-func (c *Checker) add(p lb.Probe, now time.Time) {
+func (c *Checker) add(p lb.Probe, id lb.TenantID, now time.Time) {
 	s := &state{Probe: p, next: now, at: -1, suspect: true}
 	s.Since = now
 	c.probes[p] = s
@@ -152,6 +174,7 @@ func (c *Checker) add(p lb.Probe, now time.Time) {
 		c.byTarget[p.Address] = t
 	}
 	t[s] = struct{}{}
+	c.places.join(s, c.places.of(id, p.Address))
 	heap.Push(&c.due, s)
 }
 
@@ -162,9 +185,10 @@ func (c *Checker) remove(s *state) {
 	if delete(t, s); len(t) == 0 {
 		delete(c.byTarget, s.Address)
 	}
-	if s.at >= 0 {
+	if !s.waits && !s.running {
 		heap.Remove(&c.due, s.at)
 	}
+	c.places.leave(s)
 	if s.Verdict != lb.Unchecked {
 		c.verdicts.set(s.Probe, lb.Unchecked)
 	}
@@ -184,8 +208,10 @@ func (c *Checker) Suspect(address netip.Addr) {
 			continue
 		}
 		s.suspect = true
-		if s.at < 0 {
+		if s.running {
 			s.again = true // The check that is running may have begun before.
+		}
+		if s.running || s.waits {
 			continue
 		}
 		at := now
@@ -240,24 +266,34 @@ func (c *Checker) wake() {
 	c.dispatch(now, together)
 }
 
-// dispatch starts the checks that are due, or will be so soon, as many as may run, and has itself
-// called when the next one is due or may run. c.mu is held.
+// dispatch starts the checks that are due, or will be so soon, as far as there are places, and has itself
+// called when the next one is due. c.mu is held.
 func (c *Checker) dispatch(now time.Time, soon time.Duration) {
 	if c.closed {
 		return
 	}
-	for c.running < c.limit && len(c.due) > 0 && c.due[0].next.Sub(now) <= c.due[0].early(soon) {
-		s := heap.Pop(&c.due).(*state)
-		s.started, s.again = now, false
-		c.running++
-		select {
-		case c.work <- s:
-		default:
-			go c.worker(s)
+	for s := c.places.next(); s != nil && c.places.may(s.of); s = c.places.next() {
+		c.start(s, now)
+	}
+	for len(c.due) > 0 && c.due[0].next.Sub(now) <= c.due[0].early(soon) {
+		if s := heap.Pop(&c.due).(*state); c.places.may(s.of) {
+			c.start(s, now)
+		} else {
+			c.places.wait(s)
 		}
 	}
-	if c.running < c.limit && len(c.due) > 0 {
+	if len(c.due) > 0 {
 		c.timer.Reset(c.due[0].next.Sub(now))
+	}
+}
+
+func (c *Checker) start(s *state, now time.Time) {
+	c.places.begin(s, now)
+	s.started, s.again = now, false
+	select {
+	case c.work <- s:
+	default:
+		go c.worker(s)
 	}
 }
 
@@ -274,7 +310,7 @@ func (c *Checker) check(s *state) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running--
+	c.places.end(s)
 	if !s.removed && !c.closed {
 		c.settle(s, err, now)
 		heap.Push(&c.due, s)
@@ -337,26 +373,4 @@ func (s *state) early(most time.Duration) time.Duration {
 		return 0
 	}
 	return min(most, s.Check.Interval/20)
-}
-
-// queue is a heap of states by due time.
-type queue []*state
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].next.Before(q[j].next) }
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i, j
-}
-func (q *queue) Push(x any) {
-	s := x.(*state)
-	s.at = len(*q)
-	*q = append(*q, s)
-}
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	s := (*q)[last]
-	(*q)[last] = nil
-	*q, s.at = (*q)[:last], -1
-	return s
 }

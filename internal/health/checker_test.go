@@ -22,10 +22,11 @@ var (
 	errDown = errors.New("down")
 )
 
-// world is a network in which addresses are down, or answer after a while.
+// world is a network in which addresses are down, or silent, or answer after a while.
 type world struct {
 	mu       sync.Mutex
 	down     map[netip.Addr]bool
+	silent   func(netip.Addr) bool
 	takes    time.Duration
 	asked    map[lb.Probe]int
 	now, max int
@@ -37,6 +38,10 @@ func (w *world) ask(p lb.Probe) error {
 	w.now++
 	w.max = max(w.max, w.now)
 	takes := w.takes
+	silent := w.silent != nil && w.silent(p.Address)
+	if silent {
+		takes = p.Check.Timeout
+	}
 	w.mu.Unlock()
 	if takes > 0 {
 		time.Sleep(takes)
@@ -44,7 +49,7 @@ func (w *world) ask(p lb.Probe) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now--
-	if w.down[p.Address] {
+	if silent || w.down[p.Address] {
 		return errDown
 	}
 	return nil
@@ -67,6 +72,7 @@ func story(t *testing.T, o Options, f func(t *testing.T, c *Checker, w *world)) 
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{down: map[netip.Addr]bool{}, asked: map[lb.Probe]int{}}
 		c := newChecker(o, w.ask)
+		defer pass(2 * time.Minute) // in which checks in flight end
 		defer c.Close()
 		f(t, c, w)
 	})
@@ -76,6 +82,20 @@ func story(t *testing.T, o Options, f func(t *testing.T, c *Checker, w *world)) 
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// set is of these probes.
+func set(probes ...lb.Probe) map[lb.Probe]struct{} {
+	out := map[lb.Probe]struct{}{}
+	for _, p := range probes {
+		out[p] = struct{}{}
+	}
+	return out
+}
+
+// shop is a tenant that wants these probes.
+func shop(probes ...lb.Probe) map[lb.TenantID]map[lb.Probe]struct{} {
+	return map[lb.TenantID]map[lb.Probe]struct{}{"shop": set(probes...)}
 }
 
 func want(t *testing.T, c *Checker, p lb.Probe, v lb.Verdict) {
@@ -89,7 +109,7 @@ func TestFirstCheckIsMadeAtOnce(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
 		w.set(a2, true)
 		want(t, c, p1, lb.Unchecked)
-		c.SetProbes([]lb.Probe{p1, p2})
+		c.SetProbes(shop(p1, p2))
 		synctest.Wait()
 		want(t, c, p1, lb.Healthy)
 		want(t, c, p2, lb.Unchecked)
@@ -100,7 +120,7 @@ func TestFirstCheckIsMadeAtOnce(t *testing.T) {
 
 func TestFallAndRiseTakeTheirIntervals(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
-		c.SetProbes([]lb.Probe{p1})
+		c.SetProbes(shop(p1))
 		synctest.Wait()
 		w.set(a1, true)
 		pass(2200 * time.Millisecond) // one failure
@@ -124,7 +144,7 @@ func TestFallAndRiseTakeTheirIntervals(t *testing.T) {
 
 func TestOneFailureAmongSuccessesIsNothing(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
-		c.SetProbes([]lb.Probe{p1})
+		c.SetProbes(shop(p1))
 		synctest.Wait()
 		for range 5 {
 			n := w.count(p1)
@@ -145,7 +165,7 @@ func TestSuspectedDeadAddressIsUnhealthyWhateverTheInterval(t *testing.T) {
 			story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
 				slow := p1
 				slow.Check.Interval, slow.Check.Fall = time.Hour, fall
-				c.SetProbes([]lb.Probe{slow})
+				c.SetProbes(shop(slow))
 				pass(time.Minute)
 				w.set(a1, true)
 				c.Suspect(a1)
@@ -160,7 +180,7 @@ func TestSuspicionReachesAllProbesOfTheAddress(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
 		other := p1
 		other.Check.Port = 81
-		c.SetProbes([]lb.Probe{p1, other, p2})
+		c.SetProbes(shop(p1, other, p2))
 		pass(time.Millisecond)
 		w.set(a1, true)
 		w.set(a2, true)
@@ -175,7 +195,7 @@ func TestSuspicionReachesAllProbesOfTheAddress(t *testing.T) {
 func TestSuspicionDuringACheckAsksAgain(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
 		w.takes = 100 * time.Millisecond
-		c.SetProbes([]lb.Probe{p1})
+		c.SetProbes(shop(p1))
 		pass(50 * time.Millisecond)
 		c.Suspect(a1) // The answer that is on its way may be older.
 		pass(60 * time.Millisecond)
@@ -188,7 +208,7 @@ func TestSuspicionDuringACheckAsksAgain(t *testing.T) {
 
 func TestFalseSuspicionsDontMakeAStorm(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
-		c.SetProbes([]lb.Probe{p1})
+		c.SetProbes(shop(p1))
 		pass(time.Second)
 		before := w.count(p1)
 		for range 10_000 { // ten seconds, a thousand suspicions each
@@ -207,32 +227,12 @@ func TestFalseSuspicionsDontMakeAStorm(t *testing.T) {
 	})
 }
 
-func TestConcurrencyIsBounded(t *testing.T) {
-	story(t, Options{Concurrency: 10}, func(t *testing.T, c *Checker, w *world) {
-		w.takes = 100 * time.Millisecond
-		var probes []lb.Probe
-		for port := range 100 {
-			p := p1
-			p.Check.Port = uint16(port + 1)
-			probes = append(probes, p)
-		}
-		c.SetProbes(probes)
-		pass(1100 * time.Millisecond)
-		if w.max != 10 {
-			t.Errorf("%d at once, want 10", w.max)
-		}
-		for _, p := range probes {
-			want(t, c, p, lb.Healthy)
-		}
-	})
-}
-
 func TestProbesThatStayGoOnUndisturbed(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
-		c.SetProbes([]lb.Probe{p1, p2, {Check: lb.Check{Kind: lb.CheckNone}, Address: a1}})
+		c.SetProbes(shop(p1, p2, lb.Probe{Check: lb.Check{Kind: lb.CheckNone}, Address: a1}))
 		synctest.Wait()
 		for range 100 {
-			c.SetProbes([]lb.Probe{p1, p1})
+			c.SetProbes(shop(p1, p1))
 			synctest.Wait()
 		}
 		if n := w.count(p1); n != 1 {
@@ -255,7 +255,7 @@ func TestProbesThatStayGoOnUndisturbed(t *testing.T) {
 func TestAResultThatComesAfterItsProbeWentIsDropped(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
 		w.takes = 100 * time.Millisecond
-		c.SetProbes([]lb.Probe{p1})
+		c.SetProbes(shop(p1))
 		pass(50 * time.Millisecond)
 		c.SetProbes(nil)
 		pass(time.Second)
@@ -269,14 +269,14 @@ func TestVerdictsAreSharedAndNeverChange(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
 		other := lb.Probe{Check: check, Address: a1}
 		other.Check.Port = 81
-		c.SetProbes([]lb.Probe{p1, p2, other})
+		c.SetProbes(shop(p1, p2, other))
 		synctest.Wait()
 		<-c.Changed()
 		before := c.Verdicts()
 		if same := c.Verdicts(); fmt.Sprintf("%p", same) != fmt.Sprintf("%p", before) {
 			t.Error("nothing changed, and yet it is another map")
 		}
-		c.SetProbes([]lb.Probe{p1, p2})
+		c.SetProbes(shop(p1, p2))
 		w.set(a1, true)
 		c.Suspect(a1)
 		pass(time.Second)
@@ -293,11 +293,11 @@ func TestVerdictsAreSharedAndNeverChange(t *testing.T) {
 
 func TestCloseEndsChecking(t *testing.T) {
 	story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
-		c.SetProbes([]lb.Probe{p1})
+		c.SetProbes(shop(p1))
 		synctest.Wait()
 		c.Close()
 		c.Suspect(a1)
-		c.SetProbes([]lb.Probe{p2})
+		c.SetProbes(shop(p2))
 		pass(time.Hour)
 		if w.count(p1) != 1 || w.count(p2) != 0 {
 			t.Errorf("asked %v after Close", w.asked)

@@ -3,7 +3,7 @@
 // answers.
 //
 //	SetProbes ─▶ heap of due times ─▶ one goroutine a check ─▶ streaks ─▶ Verdicts
-//	                  ▲                 (bounded in number)
+//	                  ▲            (as far as there are places)
 //	Suspect ──────────┘
 //
 // How a verdict comes about:
@@ -17,6 +17,10 @@
 //     one check succeeds: a dead host is out in about a tenth of a second, whatever the
 //     interval. A probe that succeeds under suspicion is left alone for longer
 //     and longer, up to its interval, so that no client can provoke a storm.
+//
+// What one tenant's checks cost, others don't pay: the checks in flight are bounded in all, by tenant and by address, so
+// that whoever has few finds a place, however many targets of others are silent. Whose checks wait, and for how long, is in the
+// metrics. At rest nothing waits.
 //
 // A check of a port that gets PROXY headers begins with one that names nobody: UNKNOWN
 // in version 1, LOCAL in version 2.

@@ -6,8 +6,10 @@ import (
 )
 
 type metrics struct {
-	checks *prometheus.CounterVec
-	probes prometheus.Gauge
+	checks  *prometheus.CounterVec
+	probes  prometheus.Gauge
+	waiting *prometheus.GaugeVec
+	late    *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -20,9 +22,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "fairlead_proxy_probes",
 			Help: "Probes (address, port, kind) that are checked.",
 		}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fairlead_proxy_checks_waiting",
+			Help: "Health checks that are due and wait for others to end, most likely the tenant's own.",
+		}, []string{"tenant"}),
+		late: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fairlead_proxy_checks_late_total",
+			Help: "Health checks that waited for others to end, for longer than their interval.",
+		}, []string{"tenant"}),
 	}
 	if r != nil {
-		r.MustRegister(m.checks, m.probes)
+		r.MustRegister(m.checks, m.probes, m.waiting, m.late)
 	}
 	return m
 }

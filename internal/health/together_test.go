@@ -34,7 +34,7 @@ func TestChecksBeginTogether(t *testing.T) {
 		for i := range many {
 			probes = append(probes, lb.Probe{Check: check, Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})})
 		}
-		c.SetProbes(probes)
+		c.SetProbes(shop(probes...))
 		time.Sleep(minutes * time.Minute)
 		goroutines := runtime.NumGoroutine()
 		mu.Lock()

@@ -146,7 +146,15 @@ type fakeChecker struct {
 	changed  chan struct{}
 }
 
-func (c *fakeChecker) SetProbes(p []lb.Probe)   { c.mu.Lock(); defer c.mu.Unlock(); c.probes = p }
+func (c *fakeChecker) SetProbes(p map[lb.TenantID]map[lb.Probe]struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := map[lb.Probe]struct{}{}
+	for _, of := range p {
+		maps.Copy(seen, of)
+	}
+	c.probes = slices.Collect(maps.Keys(seen))
+}
 func (c *fakeChecker) Verdicts() lb.Health      { c.mu.Lock(); defer c.mu.Unlock(); return c.verdicts }
 func (c *fakeChecker) Changed() <-chan struct{} { return c.changed }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -215,11 +214,11 @@ func (l *loop) turn(ctx context.Context) {
 		p.urgent = p.urgent || structural(&changes) || l.touches(&next) || !slices.Equal(state.Refused, l.state.Refused)
 		p.removal = p.removal || removes(&changes)
 		l.base, l.applied = base, &next
-		if all, changed := l.probes.update(&next); changed {
+		if all, distinct, changed := l.probes.update(&next); changed {
 			if !l.following {
 				l.o.Checker.SetProbes(all)
 			}
-			l.o.Metrics.probes(len(all))
+			l.o.Metrics.probes(distinct)
 		}
 		l.o.Metrics.program(&next)
 	} else if !turned && !p.lazy && !l.observeDirty && l.state.Versions == state.Versions {
@@ -385,37 +384,4 @@ func (l *loop) apply(ctx context.Context, next *lb.Program, changes lb.Changes, 
 	state.Refused = outcome.Refused
 	l.log.Debug("program applied", "how", outcome.How, "because", outcome.Because, "listeners", len(next.Listeners), "took", time.Since(began))
 	return true
-}
-
-// touches says that an object changed of which something is served, though
-// what is served is the same: somebody waits for its new generation.
-func (l *loop) touches(p *lb.Program) bool {
-	for _, c := range l.changes {
-		if c.Resource != LoadBalancers {
-			continue
-		}
-		t := p.Tenants[lb.TenantID(c.Key.Namespace)]
-		if t == nil {
-			continue
-		}
-		if _, ok := slices.BinarySearchFunc(t.Frontends, c.Key.Name, func(f *lb.Frontend, name string) int { return strings.Compare(f.ID.LoadBalancer, name) }); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// structural says that more than health differs.
-func structural(c *lb.Changes) bool {
-	return len(c.Listeners)+len(c.Frontends)+len(c.Pools)+len(c.Groups) > 0
-}
-
-// removes says that something that was served is not, or not in that form.
-func removes(c *lb.Changes) bool {
-	return slices.ContainsFunc(c.Listeners, func(x lb.ListenerChange) bool { return x.Old != nil }) ||
-		slices.ContainsFunc(c.Frontends, func(x lb.FrontendChange) bool { return x.Old != nil }) ||
-		slices.ContainsFunc(c.Pools, func(x lb.PoolChange) bool { return x.Old != nil }) ||
-		slices.ContainsFunc(c.Groups, func(x lb.GroupChange) bool {
-			return x.New == nil || slices.ContainsFunc(x.Members, func(m lb.MemberChange) bool { return m.Old != nil })
-		})
 }

@@ -1,6 +1,10 @@
 package proxy
 
-import "fairlead.dev/fairlead/internal/lb"
+import (
+	"maps"
+
+	"fairlead.dev/fairlead/internal/lb"
+)
 
 // probes keeps the distinct probes that a Program asks for: each pool's check
 // of each member that may get connections. Tenants in which nothing changed are not looked at.
@@ -13,8 +17,9 @@ type tenantProbes struct {
 	probes   map[lb.Probe]struct{}
 }
 
-// update returns all probes of a Program, and whether they may differ from the ones before.
-func (p *probes) update(program *lb.Program) (all []lb.Probe, changed bool) {
+// update returns the probes of a Program by tenant, how many there are, each counted once, and whether they may differ from the
+// ones before; if not, nothing else.
+func (p *probes) update(program *lb.Program) (all map[lb.TenantID]map[lb.Probe]struct{}, distinct int, changed bool) {
 	if p.tenants == nil {
 		p.tenants, changed = map[lb.TenantID]tenantProbes{}, true
 	}
@@ -30,22 +35,19 @@ func (p *probes) update(program *lb.Program) (all []lb.Probe, changed bool) {
 			continue
 		}
 		now := tenantProbes{t, probesOf(t)}
-		changed = changed || !ok || !equalSets(old.probes, now.probes)
+		changed = changed || !ok || !maps.Equal(old.probes, now.probes)
 		p.tenants[id] = now
 	}
 	if !changed {
-		return nil, false
+		return nil, 0, false
 	}
+	all = make(map[lb.TenantID]map[lb.Probe]struct{}, len(p.tenants))
 	seen := map[lb.Probe]struct{}{}
-	for _, t := range p.tenants {
-		for probe := range t.probes {
-			if _, ok := seen[probe]; !ok {
-				seen[probe] = struct{}{}
-				all = append(all, probe)
-			}
-		}
+	for id, t := range p.tenants {
+		all[id] = t.probes
+		maps.Copy(seen, t.probes)
 	}
-	return all, true
+	return all, len(seen), true
 }
 
 func probesOf(t *lb.Snapshot) map[lb.Probe]struct{} {
@@ -65,16 +67,4 @@ func probesOf(t *lb.Snapshot) map[lb.Probe]struct{} {
 		}
 	}
 	return out
-}
-
-func equalSets(a, b map[lb.Probe]struct{}) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k := range a {
-		if _, ok := b[k]; !ok {
-			return false
-		}
-	}
-	return true
 }

@@ -46,7 +46,8 @@ type Names interface {
 
 // Checker asks members whether they can take connections.
 type Checker interface {
-	SetProbes([]lb.Probe)
+	// SetProbes says what to check from now on, for whom. The maps are not changed afterwards.
+	SetProbes(map[lb.TenantID]map[lb.Probe]struct{})
 	// Verdicts is an immutable snapshot.
 	Verdicts() lb.Health
 	// Changed receives a value when Verdicts has something new to say.

@@ -175,9 +175,10 @@ func (h *Host) Close(f Farewell, _ *Nothing) error {
 }
 
 // probes are the checks of all members that may get connections.
-func probes(p *lb.Program) []lb.Probe {
-	var out []lb.Probe
-	for _, s := range p.Tenants {
+func probes(p *lb.Program) map[lb.TenantID]map[lb.Probe]struct{} {
+	out := map[lb.TenantID]map[lb.Probe]struct{}{}
+	for id, s := range p.Tenants {
+		out[id] = map[lb.Probe]struct{}{}
 		for _, pool := range s.Pools {
 			g := s.Groups[pool.Group]
 			if g == nil {
@@ -185,7 +186,7 @@ func probes(p *lb.Program) []lb.Probe {
 			}
 			for _, m := range g.Members {
 				if !m.Draining {
-					out = append(out, lb.Probe{Check: pool.Check, Address: m.Address})
+					out[id][lb.Probe{Check: pool.Check, Address: m.Address}] = struct{}{}
 				}
 			}
 		}
