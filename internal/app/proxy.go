@@ -89,8 +89,14 @@ func RunProxy(ctx context.Context, o ProxyOptions) error {
 		Checker:   checker,
 		Names:     names,
 		Explain: func(probe lb.Probe) string {
-			if d, ok := checker.Detail(probe); ok && d.Err != nil {
+			d, ok := checker.Detail(probe)
+			switch {
+			case !ok:
+				return ""
+			case d.Err != nil:
 				return d.Err.Error()
+			case d.Checked.IsZero():
+				return "found so before; this check has no result yet"
 			}
 			return ""
 		},

@@ -19,9 +19,10 @@ type hand struct {
 	calls chan func()
 	// heir: this process takes over from another.
 	heir bool
-	// before are the predecessor's findings, until this process has its own.
-	before      lb.Health
-	beforeUntil time.Time
+	// before are the predecessor's findings, carried those of checks that others took the place of, until this process has
+	// its own.
+	before, carried lb.Health
+	beforeUntil     time.Time
 	// following: a successor serves; what is open here follows the Program still, and nobody is told.
 	following bool
 }
@@ -73,16 +74,13 @@ func (l *loop) tell(p post) {
 	}
 }
 
-// verdicts are the checker's, and for a while the predecessor's where it has none.
+// verdicts are the checker's; where it has none, what is carried over from another check, and for a while the predecessor's.
 func (l *loop) verdicts() lb.Health {
-	own := l.o.Checker.Verdicts()
-	if l.before == nil {
-		return own
-	}
-	h, whole := overlay(own, l.before)
-	if whole || time.Now().After(l.beforeUntil) {
+	if time.Now().After(l.beforeUntil) {
 		l.before = nil
-		return own
 	}
+	h := l.o.Checker.Verdicts()
+	h, l.carried = overlay(h, l.carried)
+	h, l.before = overlay(h, l.before)
 	return h
 }

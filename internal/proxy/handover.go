@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -177,17 +177,13 @@ func unhealthy(h lb.Health) []lb.Probe {
 func findings(unhealthy []lb.Probe) lb.Health {
 	h := lb.Health{}
 	for _, p := range unhealthy {
-		if h[p.Check] == nil {
-			h[p.Check] = lb.Verdicts{}
-		}
-		h[p.Check][p.Address] = lb.Unhealthy
+		setUnhealthy(h, p)
 	}
 	return h
 }
 
-// overlay is own, and of before what own doesn't know yet; whole: own knows all of it.
-func overlay(own, before lb.Health) (h lb.Health, whole bool) {
-	var missing lb.Health
+// overlay is own, and of before what own doesn't know yet, which is missing.
+func overlay(own, before lb.Health) (h, missing lb.Health) {
 	for check, of := range before {
 		for a, v := range of {
 			if _, known := own[check][a]; !known {
@@ -202,23 +198,17 @@ func overlay(own, before lb.Health) (h lb.Health, whole bool) {
 		}
 	}
 	if missing == nil {
-		return own, true
+		return own, nil
 	}
 	h = make(lb.Health, len(own)+len(missing))
-	for check, of := range own {
-		h[check] = of
-	}
+	maps.Copy(h, own)
 	for check, of := range missing {
-		all := make(map[netip.Addr]lb.Verdict, len(own[check])+len(of))
-		for a, v := range own[check] {
-			all[a] = v
-		}
-		for a, v := range of {
-			all[a] = v
-		}
+		all := make(lb.Verdicts, len(own[check])+len(of))
+		maps.Copy(all, own[check])
+		maps.Copy(all, of)
 		h[check] = all
 	}
-	return h, false
+	return h, missing
 }
 
 // errTaken: another process has the state directory's file.

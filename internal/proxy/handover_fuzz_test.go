@@ -79,7 +79,7 @@ func mustHear(t *testing.T, l *wire.Listener, dir string, text []byte, files int
 			t.Fatalf("%+v is no file", p)
 		}
 	}
-	if overlaid, whole := overlay(nil, findings(last.Unhealthy)); whole != (len(last.Unhealthy) == 0) || len(unhealthy(overlaid)) > len(last.Unhealthy) {
+	if overlaid, missing := overlay(nil, findings(last.Unhealthy)); (missing == nil) != (len(last.Unhealthy) == 0) || len(unhealthy(overlaid)) > len(last.Unhealthy) {
 		t.Fatalf("of %v is made %v", last.Unhealthy, overlaid)
 	}
 }

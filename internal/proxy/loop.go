@@ -198,6 +198,9 @@ func (l *loop) turn(ctx context.Context) {
 
 	forced := !l.again.IsZero() && !time.Now().Before(l.again)
 	if base != l.base || l.healthDirty || forced || l.failures > 0 {
+		if base != l.base {
+			l.carry(base)
+		}
 		next := *base
 		next.Health = l.verdicts()
 		changes := lb.Diff(l.applied, &next)
@@ -213,11 +216,13 @@ func (l *loop) turn(ctx context.Context) {
 		}
 		p.urgent = p.urgent || structural(&changes) || l.touches(&next) || !slices.Equal(state.Refused, l.state.Refused)
 		p.removal = p.removal || removes(&changes)
+		p.health = p.health || len(changes.Health) > 0
 		l.base, l.applied = base, &next
 		if all, distinct, changed := l.probes.update(&next); changed {
 			if !l.following {
 				l.o.Checker.SetProbes(all)
 			}
+			l.uncarry(all)
 			l.o.Metrics.probes(distinct)
 		}
 		l.o.Metrics.program(&next)
