@@ -54,7 +54,15 @@ func checksRung(o *Objects, g *v1alpha1.TargetGroup, i int) Rung {
 	}
 	if o.MayNot("proxies", "leases", "proxyreports", "loadbalancerclasses") {
 		r.Message = "no proxy finds it unhealthy, by its TargetGroup's status"
-		if m != nil && m.State == stateUnhealthy {
+		switch {
+		case m == nil || m.State != stateUnhealthy:
+		case mayPass(g, m):
+			r.State, r.Reason, r.Since = Warning, v1alpha1.ReasonMembersUnhealthy, since
+			r.Message = "it fails at the port of one Service at least: what the proxies' checks find at the others' ports is not visible to you"
+			if m.Message != "" {
+				r.Evidence = []Evidence{{State: Warning, Text: m.Message}}
+			}
+		default:
 			r.State, r.Reason, r.Message, r.Since = Broken, v1alpha1.ReasonMembersUnhealthy, m.Message, since
 		}
 		return r
