@@ -6,7 +6,9 @@ import (
 	"log/slog"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	"fairlead.dev/fairlead/internal/version"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -17,7 +19,9 @@ import (
 // Scheme returns a new scheme with Kubernetes' own kinds and ours.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme, v1alpha1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)
 		}

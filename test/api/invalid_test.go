@@ -39,6 +39,9 @@ func refusals() []refusal {
 	endpoint := func(spec string, says ...string) refusal {
 		return refusal{"cluster.x-k8s.io/v1beta1 ClusterEndpoint", spec, says}
 	}
+	external := func(spec string, says ...string) refusal {
+		return refusal{"controlplane.cluster.x-k8s.io/v1beta1 ExternalControlPlane", spec, says}
+	}
 	return []refusal{
 		lb(`null`, "spec: Required value"),
 		lb(`{role: Queen}`, "spec.role", `"ControlPlane", "Workload"`),
@@ -160,6 +163,9 @@ func refusals() []refusal {
 		proxy(`null`, "spec", "Required"),
 		proxy(`{pool: edge, fenced: {by: me}}`, "spec.fenced.reason", "Required"),
 
+		external(`{controlPlaneEndpoint: {host: "https://a.example", port: 6443}}`, "spec.controlPlaneEndpoint.host", "DNS name, such as api.example.com, or an IP address"),
+		external(`{controlPlaneEndpoint: {host: a.example}}`, "spec.controlPlaneEndpoint.port", "Required"),
+		external(`{clusterUID: ""}`, "spec.clusterUID", "at least 1"),
 		endpoint(`null`, "spec: Required value"),
 		endpoint(`{host: a.example, port: 6443, type: apiserver}`, "spec.cluster", "Required"),
 		endpoint(`{cluster: a, port: 6443, type: apiserver}`, "spec.host", "Required"),

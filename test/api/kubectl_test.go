@@ -29,6 +29,12 @@ func testTables(t *testing.T, h *hub) {
 		"cluster.x-k8s.io/v1beta1/namespaces/%s/clusterendpoints": `
 			NAME CLUSTER    HOST                       PORT SURFACED REASON
 			full my-cluster my-cluster-123.elb.example 6443 True     Surfaced`,
+		"controlplane.cluster.x-k8s.io/v1beta1/namespaces/%s/externalcontrolplanes": `
+			NAME CLUSTER    AVAILABLE REASON    VERSION
+			full my-cluster True      Available v1.37.0`,
+		"infrastructure.cluster.x-k8s.io/v1beta1/namespaces/%s/unmanagedclusters": `
+			NAME CLUSTER    READY REASON
+			full my-cluster True  Ready`,
 		"fairlead.dev/v1alpha1/namespaces/%s/targetgroups": `
 			NAME MEMBERS HEALTHY REASON
 			full 0/1     True    AsExpected`,
@@ -124,8 +130,11 @@ func testShortNames(t *testing.T, h *hub) {
 	want := map[string]string{
 		"loadbalancers": "lb", "targetgroups": "tg", "loadbalancerclasses": "lbc", "addresspools": "pool",
 		"addresses": "addr", "proxies": "px", "proxyreports": "pxr", "tenants": "", "clusterendpoints": "cep",
+		"externalcontrolplanes": "xcp", "unmanagedclusters": "umc", "unmanagedclustertemplates": "umct",
 	}
-	for _, version := range []string{"cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1alpha4", "fairlead.dev/v1alpha1"} {
+	for _, version := range []string{
+		"cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1alpha4", "controlplane.cluster.x-k8s.io/v1beta1", "infrastructure.cluster.x-k8s.io/v1beta1", "fairlead.dev/v1alpha1",
+	} {
 		list, err := client.ServerResourcesForGroupVersion(version)
 		if err != nil {
 			t.Fatal(err)

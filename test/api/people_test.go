@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	"fairlead.dev/fairlead/config/rbac"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +70,7 @@ func testPeople(t *testing.T, h *hub) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "people"},
 		Spec:       clusterv1.ClusterEndpointSpec{Cluster: "a", Host: "a.example", Port: 6443, Type: clusterv1.ClusterEndpointAPIServer},
 	}
+	external, unmanaged := named(&controlplanev1.ExternalControlPlane{}, mine, "people"), named(&infrav1.UnmanagedCluster{}, mine, "people")
 	address, proxy := named(&v1alpha1.Address{}, "", "192.0.2.77"), named(&v1alpha1.Proxy{}, "", "px-people")
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	fence := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"fenced":{"by":"me","reason":"test"}}}`))
@@ -107,6 +110,11 @@ func testPeople(t *testing.T, h *hub) {
 		{"change a ClusterEndpoint", patch(endpoint, label), true, false},
 		{"write a ClusterEndpoint's status", say(endpoint), false, false},
 		{"delete a ClusterEndpoint", remove(endpoint), true, false},
+		{"make an ExternalControlPlane", create(external), true, false},
+		{"write an ExternalControlPlane's status", say(external), false, false},
+		{"make an UnmanagedCluster", create(unmanaged), true, false},
+		{"write an UnmanagedCluster's status", say(unmanaged), false, false},
+		{"make an UnmanagedClusterTemplate", create(named(&infrav1.UnmanagedClusterTemplate{}, mine, "people")), true, false},
 		{"write a LoadBalancer's status", say(lb(mine)), false, false},
 		{"write a TargetGroup's status", say(tg(mine)), false, false},
 		{"read reports", list(&v1alpha1.ProxyReportList{}, client.InNamespace(mine)), true, true},
