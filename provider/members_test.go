@@ -50,7 +50,7 @@ func (w *outsideWorld) apply(a string) {
 func TestMembersAreRemovedOnlyWhenSeenToBe(t *testing.T) {
 	const settle, drain = 10 * time.Second, time.Minute
 	rapid.Check(t, func(t *rapid.T) {
-		addresses := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+		addresses := []string{"10.0.0.1", "10.0.0.2"}
 		w := &outsideWorld{members: map[string]MemberPhase{}, open: map[string]int64{}}
 		counts := rapid.Bool().Draw(t, "counts")
 		now := time.Unix(1000, 0)
@@ -90,23 +90,23 @@ func TestMembersAreRemovedOnlyWhenSeenToBe(t *testing.T) {
 			w.told, before = p.want, p.targets
 			return p
 		}
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for range 150 {
 			a := rapid.SampledFrom(addresses).Draw(t, "address")
-			switch rapid.IntRange(0, 8).Draw(t, "what") {
-			case 0:
-				targets[a] = target{Member: Member{Name: "m-" + a, Address: a, Weight: 1}, drainFor: drain}
-			case 1:
-				targets[a] = target{Member: Member{Name: "m-" + a, Address: a, Weight: 1, Draining: true}, drainFor: drain, disabled: rapid.Bool().Draw(t, "disabled")}
-			case 2:
-				delete(targets, a)
-			case 3:
-				w.members[a] = MemberActive // somebody's hand
+			switch rapid.IntRange(0, 9).Draw(t, "what") { // small ones come more often
 			case 4:
-				w.open[a] = rapid.Int64Range(0, 2).Draw(t, "open")
+				targets[a] = target{Member: Member{Name: "m-" + a, Address: a, Weight: 1}, drainFor: drain}
+			case 3:
+				targets[a] = target{Member: Member{Name: "m-" + a, Address: a, Weight: 1, Draining: true}, drainFor: drain, disabled: rapid.Bool().Draw(t, "disabled")}
 			case 5:
+				delete(targets, a)
+			case 2:
+				w.members[a] = MemberActive // somebody's hand
+			case 7:
+				w.open[a] = rapid.Int64Range(0, 2).Draw(t, "open")
+			case 8:
 				stopped = map[string]time.Time{} // another process goes on
 			case 6:
-				now = now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
+				now = now.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "seconds")) * time.Second)
 			default:
 				w.apply(a)
 			}
