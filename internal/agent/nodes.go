@@ -35,8 +35,8 @@ type nodes struct {
 	clusterUID string
 	log        *slog.Logger
 	metrics    *metrics
-	// doomed is since when the cluster autoscaler is about to delete a Node, by UID.
-	doomed map[string]time.Time
+	// doomed are the Nodes that the cluster autoscaler is about to delete, by UID.
+	doomed map[string]node.Doom
 	// way is how Nodes are checked; empty: as the groups say that are there.
 	way node.Way
 	// kept are the UIDs of targets that are held.
@@ -190,7 +190,7 @@ func (r *nodes) key(index int) types.NamespacedName {
 // targets are those of all Nodes; again says when one has drained for long enough. r.mu is held.
 func (r *nodes) targets(all *v1.NodeList) (targets []v1alpha1.Target, again time.Duration) {
 	now := time.Now()
-	doomed := map[string]time.Time{}
+	doomed := map[string]node.Doom{}
 	for i := range all.Items {
 		n := &all.Items[i]
 		t, why := node.Target(n)
@@ -198,8 +198,8 @@ func (r *nodes) targets(all *v1.NodeList) (targets []v1alpha1.Target, again time
 			r.log.Debug("node is no target", "node", n.Name, "why", why)
 			continue
 		}
-		if since := node.Doomed(n, r.doomed[t.UID], now); !since.IsZero() {
-			doomed[t.UID] = since
+		if d := node.Doomed(n, r.doomed[t.UID], now); d != (node.Doom{}) {
+			doomed[t.UID] = d
 		}
 		targets = append(targets, t)
 	}

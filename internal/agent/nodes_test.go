@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	v1 "k8s.io/api/core/v1"
@@ -93,6 +94,8 @@ func TestWhyANodeDrainsIsFollowed(t *testing.T) {
 	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Draining")
 	w.patchNode("n2", "", `{"metadata":{"annotations":{"loadbalancer.cluster.x-k8s.io/disabled":null}}}`)
 	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Serving")
+	w.patchNode("n2", "", fmt.Sprintf(`{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule","value":"%d"}]}}`, time.Now().Unix()))
+	w.group("nodes-0", "n1/10.0.0.1/Serving", "n2/10.0.0.2/Draining") // it was set anew
 }
 
 func TestHeartbeatsCostNothing(t *testing.T) {

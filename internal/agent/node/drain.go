@@ -14,32 +14,41 @@ import (
 // that was stopped in between leaves its taint behind.
 const TaintFor = time.Hour
 
-// Doomed says since when the cluster autoscaler is about to delete a Node, by its taint; zero: it isn't, or the Node drains because
-// a person said so. The taint's value is when it was set, in seconds; seen is since when we have seen it, which counts where the
-// value is no time that has passed.
-func Doomed(n *v1.Node, seen, now time.Time) time.Time {
+// Doom is the cluster autoscaler's taint on a Node: it is about to delete it. The zero value: it isn't.
+type Doom struct {
+	// Since is when the taint was set, as far as that is known.
+	Since time.Time
+	// Value is the taint's: when it was set, in seconds.
+	Value string
+}
+
+// Doomed tells whether the cluster autoscaler is about to delete a Node, by its taint, and since when; zero: it isn't, or the Node
+// drains because a person said so. before is what was said of the Node last. The time in the taint's value counts, or when we saw the
+// taint first, whichever is earlier; one with another value than before was set anew.
+func Doomed(n *v1.Node, before Doom, now time.Time) Doom {
 	i := slices.IndexFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == autoscalerTaint })
 	if _, disabled := n.Annotations[clusterv1.DisabledAnnotation]; disabled || i < 0 {
-		return time.Time{}
+		return Doom{}
 	}
-	if seen.IsZero() {
-		seen = now
+	d := Doom{Since: before.Since, Value: n.Spec.Taints[i].Value}
+	if before.Since.IsZero() || before.Value != d.Value {
+		d.Since = now
 	}
-	seconds, err := strconv.ParseInt(n.Spec.Taints[i].Value, 10, 64)
-	if at := time.Unix(seconds, 0); err == nil && seconds > 0 && at.Before(seen) {
-		return at
+	seconds, err := strconv.ParseInt(d.Value, 10, 64)
+	if at := time.Unix(seconds, 0); err == nil && seconds > 0 && at.Before(d.Since) {
+		d.Since = at
 	}
-	return seen
+	return d
 }
 
 // Spare has targets serve again that drain for the autoscaler alone: those for which that lasts too long, and, where no Node that
-// is ready serves, those that are; where nothing at all would serve, all of them. doomed is since when, by the Node's UID. again is
+// is ready serves, those that are; where nothing at all would serve, all of them. doomed are those, by the Node's UID. again is
 // when the next one's time is over; 0: never.
-func Spare(targets []v1alpha1.Target, doomed map[string]time.Time, now time.Time) (spared []v1alpha1.Target, again time.Duration) {
+func Spare(targets []v1alpha1.Target, doomed map[string]Doom, now time.Time) (spared []v1alpha1.Target, again time.Duration) {
 	spared = slices.Clone(targets)
 	for i := range spared {
-		since, is := doomed[spared[i].UID]
-		if lasts := now.Sub(since); is && lasts >= TaintFor {
+		d, is := doomed[spared[i].UID]
+		if lasts := now.Sub(d.Since); is && lasts >= TaintFor {
 			spared[i].State = v1alpha1.TargetServing
 		} else if is && (again == 0 || TaintFor-lasts < again) {
 			again = TaintFor - lasts
@@ -62,5 +71,6 @@ func Spare(targets []v1alpha1.Target, doomed map[string]time.Time, now time.Time
 // SameDoom tells whether Doomed says the same of two states of a Node, whenever it is asked.
 func SameDoom(a, b *v1.Node) bool {
 	ever := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // when each time that a taint's value says has passed
-	return Doomed(a, ever, ever).Equal(Doomed(b, ever, ever))
+	x, y := Doomed(a, Doom{}, ever), Doomed(b, Doom{}, ever)
+	return x.Since.Equal(y.Since) && x.Value == y.Value
 }

@@ -22,25 +22,30 @@ func TestDoomed(t *testing.T) {
 		name string
 		n    *v1.Node
 		seen time.Duration // ago
+		had  string        // the taint's value then
 		want time.Duration // ago; -1: it isn't
 	}{
-		{"not tainted", worker(), 0, -1},
-		{"just seen", worker(tainted("")), 0, 0},
-		{"seen before", worker(tainted("")), time.Minute, time.Minute},
-		{"it says for how long", worker(tainted(ago(time.Hour))), time.Minute, time.Hour},
-		{"it says less than was seen", worker(tainted(ago(time.Second))), time.Minute, time.Minute},
-		{"its clock is ahead", worker(tainted(ago(-time.Hour))), time.Minute, time.Minute},
-		{"no time", worker(tainted("soon")), time.Minute, time.Minute},
-		{"no time either", worker(tainted("-5")), time.Minute, time.Minute},
-		{"a person said so too", worker(tainted(""), func(n *v1.Node) { n.Annotations[clusterv1.DisabledAnnotation] = "" }), time.Minute, -1},
+		{"not tainted", worker(), 0, "", -1},
+		{"not tainted any more", worker(), time.Minute, "", -1},
+		{"just seen", worker(tainted("")), 0, "", 0},
+		{"seen before", worker(tainted("")), time.Minute, "", time.Minute},
+		{"it says for how long", worker(tainted(ago(time.Hour))), time.Minute, ago(time.Hour), time.Hour},
+		{"it says less than was seen", worker(tainted(ago(time.Second))), time.Minute, ago(time.Second), time.Minute},
+		{"its clock is ahead", worker(tainted(ago(-time.Hour))), time.Minute, ago(-time.Hour), time.Minute},
+		{"no time", worker(tainted("soon")), time.Minute, "soon", time.Minute},
+		{"no time either", worker(tainted("-5")), time.Minute, "-5", time.Minute},
+		{"set anew", worker(tainted(ago(time.Second))), time.Hour, ago(2 * time.Hour), time.Second},
+		{"set anew by a clock that is ahead", worker(tainted(ago(-time.Hour))), time.Hour, ago(2 * time.Hour), 0},
+		{"set anew without a time", worker(tainted("")), time.Hour, ago(2 * time.Hour), 0},
+		{"a person said so too", worker(tainted(""), func(n *v1.Node) { n.Annotations[clusterv1.DisabledAnnotation] = "" }), time.Minute, "", -1},
 	} {
-		seen := time.Time{}
+		before := node.Doom{}
 		if c.seen > 0 {
-			seen = now.Add(-c.seen)
+			before = node.Doom{Since: now.Add(-c.seen), Value: c.had}
 		}
-		got := node.Doomed(c.n, seen, now)
-		if got.IsZero() != (c.want < 0) || !got.IsZero() && now.Sub(got) != c.want {
-			t.Errorf("%s: since %s", c.name, got)
+		got := node.Doomed(c.n, before, now)
+		if got.Since.IsZero() != (c.want < 0) || !got.Since.IsZero() && now.Sub(got.Since) != c.want {
+			t.Errorf("%s: since %s", c.name, got.Since)
 		}
 	}
 }
@@ -71,14 +76,14 @@ func TestSpare(t *testing.T) {
 		{"none", "", "", 0},
 	} {
 		var targets []v1alpha1.Target
-		doomed := map[string]time.Time{}
+		doomed := map[string]node.Doom{}
 		for i, text := range strings.Fields(c.targets) {
 			text, not := strings.CutSuffix(text, "!")
 			ready := !not
 			x := v1alpha1.Target{UID: strconv.Itoa(i), State: v1alpha1.TargetDraining, Ready: &ready}
 			switch minutes, err := strconv.Atoi(text); {
 			case err == nil:
-				doomed[x.UID] = now.Add(-time.Duration(minutes) * time.Minute)
+				doomed[x.UID] = node.Doom{Since: now.Add(-time.Duration(minutes) * time.Minute)}
 			case text == "s":
 				x.State = v1alpha1.TargetServing
 			}
