@@ -174,7 +174,7 @@ func (d *Dataplane) judge(address netip.AddrPort, err error) string {
 			d.log.Error("connecting to a member failed for want of files or ports on this host", "member", address.String(), "err", err)
 		}
 		return noResources
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET): // it takes no connection at this port
 		d.penalties.add(address, refusedPenalty)
 		d.o.Suspect(address.Addr())
 		return refused
