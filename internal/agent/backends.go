@@ -16,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // backends keeps a TargetGroup for each Service that another load balancer serves: that one's addresses. It has the name of the
@@ -37,25 +35,6 @@ var errTaken = errors.New("the hub has another TargetGroup of that name")
 
 func (b *backends) key(of types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: b.namespace, Name: service.Name(of)}
-}
-
-// handler wakes the Service that a TargetGroup was made from.
-func (b *backends) handler() groupFunc {
-	wake := func(q queue, g *v1alpha1.TargetGroup) {
-		if key, ok := service.Origin(g); ok {
-			q.Add(reconcile.Request{NamespacedName: key})
-		}
-	}
-	return groupFunc{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.TargetGroup], q queue) { wake(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.TargetGroup], q queue) {
-			wake(q, e.ObjectNew)
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.TargetGroup], q queue) {
-			b.memory.forget(client.ObjectKeyFromObject(e.Object))
-			wake(q, e.Object)
-		},
-	}
 }
 
 // turned notes whether the address of a Service was seen to be taken, as against a Service that is another, or an older one, by now.

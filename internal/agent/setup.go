@@ -158,10 +158,10 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1.Service{}, r.ofTenant())); err != nil {
 		return nil, fmt.Errorf("watching Services: %w", err)
 	}
-	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, r.handler())); err != nil {
+	if err := c.Watch(source.Kind(hub.GetCache(), &clusterv1.LoadBalancer{}, fromServices[*clusterv1.LoadBalancer](r.loadBalancers.forget))); err != nil {
 		return nil, fmt.Errorf("watching LoadBalancers: %w", err)
 	}
-	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, r.backends.handler(), groupEvent{
+	if err := c.Watch(source.Kind(hub.GetCache(), &v1alpha1.TargetGroup{}, fromServices[*v1alpha1.TargetGroup](r.backends.memory.forget), groupEvent{
 		// Status is the manager's.
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.TargetGroup]) bool {
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Annotations, e.ObjectNew.Annotations) || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
@@ -174,7 +174,6 @@ func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metri
 
 type (
 	queue      = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	lbFunc     = handler.TypedFuncs[*clusterv1.LoadBalancer, reconcile.Request]
 	groupFunc  = handler.TypedFuncs[*v1alpha1.TargetGroup, reconcile.Request]
 	groupEvent = predicate.TypedFuncs[*v1alpha1.TargetGroup]
 )
@@ -211,20 +210,18 @@ func (r *services) ofTenant() handler.TypedFuncs[*v1.Service, reconcile.Request]
 	}
 }
 
-// handler wakes the Service that a LoadBalancer was made from.
-func (r *services) handler() lbFunc {
-	wake := func(q queue, l *clusterv1.LoadBalancer) {
-		if key, ok := service.Origin(l); ok {
+// fromServices wakes the Services that the hub's objects of a kind were made from. gone hears first of each that is deleted.
+func fromServices[T client.Object](gone func(types.NamespacedName)) handler.TypedFuncs[T, reconcile.Request] {
+	wake := func(q queue, o T) {
+		if key, ok := service.Origin(o); ok {
 			q.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
-	return lbFunc{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*clusterv1.LoadBalancer], q queue) { wake(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*clusterv1.LoadBalancer], q queue) {
-			wake(q, e.ObjectNew)
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1.LoadBalancer], q queue) {
-			r.loadBalancers.forget(client.ObjectKeyFromObject(e.Object))
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { wake(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) { wake(q, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) {
+			gone(client.ObjectKeyFromObject(e.Object))
 			wake(q, e.Object)
 		},
 	}

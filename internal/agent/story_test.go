@@ -122,6 +122,17 @@ func (w *world) lbGone(name string) {
 	})
 }
 
+// lbDeleting waits until the LoadBalancer of a Service is being deleted.
+func (w *world) lbDeleting(name string) {
+	w.Helper()
+	w.loadBalancerThat(name, "is being deleted", func(l *clusterv1.LoadBalancer) error {
+		if l.DeletionTimestamp == nil {
+			return errors.New("it isn't")
+		}
+		return nil
+	})
+}
+
 func absent(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
