@@ -152,6 +152,44 @@ func (w *world) isTheClouds(name string) {
 	})
 }
 
+// Somebody takes our finalizer off a Service that the cloud serves: it is put back while the Service asks, and the cloud's stays
+// whatever becomes of it.
+func TestTheCloudsFinalizerStaysWhereOursIsTakenOff(t *testing.T) {
+	w := inACloud(t)
+	clouds := func(s *v1.Service) { s.Finalizers = []string{service.Finalizer} }
+	const byHand = `{"metadata":{"finalizers":["` + service.Finalizer + `"]}}`
+	w.create("waits", fronted, clouds)
+	w.create("web", fronted, clouds)
+	w.cloudSays("web", `[{"ip":"10.9.0.1"}]`)
+	w.announced("web")
+	w.serviceThat("waits", "says so", func(s *v1.Service) error {
+		if !service.Told(s) || !service.Holds(s, service.InAnnotation) {
+			return errors.New("it doesn't yet")
+		}
+		return nil
+	})
+	for _, name := range []string{"waits", "web"} {
+		w.patch(name, byHand)
+		w.serviceThat(name, "is held by both", func(s *v1.Service) error {
+			if !slices.Contains(s.Finalizers, service.OwnFinalizer) || !slices.Contains(s.Finalizers, service.Finalizer) {
+				return fmt.Errorf("it is held by %q", s.Finalizers)
+			}
+			return nil
+		})
+	}
+	w.manager.set(func(m *manager) { m.keep = true })
+	w.delete("web")
+	w.lbDeleting("web")
+	w.patch("web", byHand)
+	w.manager.set(func(m *manager) { m.keep = false })
+	w.lbGone("web")
+	w.isTheClouds("web")
+	for _, name := range []string{"waits", "web"} { // the cloud lets go
+		w.patch(name, `{"metadata":{"finalizers":null}}`)
+	}
+	w.gone("web")
+}
+
 // passes makes a Service that is served and goes: the agent has looked at all that happened before.
 func (w *world) passes(name string) {
 	w.Helper()

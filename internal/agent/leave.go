@@ -51,7 +51,8 @@ func leaves(s *v1.Service, f service.Filter) string {
 	return held
 }
 
-// leave empties the status first: without its finalizer, a Service that is being deleted is gone.
+// leave empties the status first: without its finalizer, a Service that is being deleted is gone. Where none is ours to take, the mark
+// goes first: what says so is in the status.
 func leave(ctx context.Context, tenant client.Client, s *v1.Service, held string) error {
 	status, err := rawPatch(emptyPatch(s, service.Showed(s, held)))
 	if err != nil {
@@ -61,11 +62,17 @@ func leave(ctx context.Context, tenant client.Client, s *v1.Service, held string
 	if err != nil {
 		return err
 	}
-	if err := tenant.Status().Patch(ctx, s.DeepCopy(), status, client.FieldOwner(fieldManager)); err != nil && !apierrors.IsNotFound(err) {
-		return err
+	writes := []func() error{
+		func() error { return tenant.Status().Patch(ctx, s.DeepCopy(), status, client.FieldOwner(fieldManager)) },
+		func() error { return tenant.Patch(ctx, s.DeepCopy(), hold, client.FieldOwner(fieldManager)) },
 	}
-	if err := tenant.Patch(ctx, s.DeepCopy(), hold, client.FieldOwner(fieldManager)); err != nil && !apierrors.IsNotFound(err) {
-		return err
+	if held == "" {
+		slices.Reverse(writes)
+	}
+	for _, write := range writes {
+		if err := write(); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
 	}
 	return nil
 }

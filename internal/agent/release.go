@@ -26,8 +26,12 @@ func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.Load
 	var emptied, deleted error
 	var both sync.WaitGroup
 	held := r.filter.Held(s)
+	_, ours := r.filter.Class(s)
+	anew := ours && s.DeletionTimestamp == nil // a class change
+	// What says that a finalizer beside our mark isn't ours goes after the mark.
+	last := !anew && (held == "" && service.Marked(s) || held == service.OwnFinalizer && service.Finalized(s))
 	// What is being deleted is gone without our finalizer, or stays for another controller to let go of.
-	if s.DeletionTimestamp == nil || slices.ContainsFunc(s.Finalizers, func(x string) bool { return x != held }) {
+	if !last && (s.DeletionTimestamp == nil || slices.ContainsFunc(s.Finalizers, func(x string) bool { return x != held })) {
 		both.Go(func() { emptied = r.empty(ctx, s, held) })
 	}
 	if l != nil {
@@ -40,8 +44,8 @@ func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.Load
 	if l != nil {
 		return reconcile.Result{RequeueAfter: goneCheck}, nil
 	}
-	if _, ours := r.filter.Class(s); ours && s.DeletionTimestamp == nil {
-		return reconcile.Result{}, nil // a class change: served anew
+	if anew {
+		return reconcile.Result{}, nil
 	}
 	// The cache may be behind a LoadBalancer that we just made.
 	l, err := r.loadBalancer(ctx, service.Name(service.Key(s)), r.hubLive)
@@ -56,6 +60,11 @@ func (r *services) release(ctx context.Context, s *v1.Service, l *clusterv1.Load
 	}
 	if err := r.patch(ctx, s, "finalizer", unholdPatch(s, held)); err != nil {
 		return reconcile.Result{}, err
+	}
+	if last {
+		if err := r.empty(ctx, s, held); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	r.log.Info("released", "service", service.Key(s))
 	return reconcile.Result{}, nil

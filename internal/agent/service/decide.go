@@ -173,7 +173,7 @@ func Holds(s *v1.Service, at Place) bool {
 }
 
 // Finalizers says which finalizer a Service of ours lacks, and which it has from when its addresses were elsewhere. The shared
-// one is taken for ours where the mark is and our own finalizer isn't.
+// one is taken for ours where the mark is and our own finalizer isn't, unless that was there and somebody took it off.
 func Finalizers(s *v1.Service, at Place) (add, remove string) {
 	if !slices.Contains(s.Finalizers, at.finalizer()) {
 		add = at.finalizer()
@@ -182,10 +182,23 @@ func Finalizers(s *v1.Service, at Place) (add, remove string) {
 	switch {
 	case at == InStatus && own:
 		remove = OwnFinalizer
-	case at == InAnnotation && !own && Marked(s) && Finalized(s):
+	case at == InAnnotation && !own && Marked(s) && Finalized(s) && !ownTaken(s):
 		remove = Finalizer
 	}
 	return add, remove
+}
+
+// ownTaken tells whether a marked Service that another load balancer serves was held by our own finalizer, which it has no more: it
+// says where it is published, or that the other one is waited for. Then the shared finalizer is that one's.
+func ownTaken(s *v1.Service) bool {
+	if s.Spec.Type != v1.ServiceTypeLoadBalancer || slices.Contains(s.Finalizers, OwnFinalizer) || !Marked(s) {
+		return false
+	}
+	if _, annotated := s.Annotations[v1alpha1.AnnotationPublished]; annotated {
+		return true
+	}
+	c := meta.FindStatusCondition(s.Status.Conditions, ConditionProgrammed)
+	return c != nil && (c.Reason == ReasonNoBackend || c.Reason == ReasonBackendMissing)
 }
 
 // Held is the finalizer by which we hold a Service, empty where none is known to be ours. The shared one is, where the mark is
@@ -195,7 +208,7 @@ func (f Filter) Held(s *v1.Service) string {
 	if slices.Contains(s.Finalizers, OwnFinalizer) {
 		return OwnFinalizer
 	}
-	if _, ours := f.Class(s); Marked(s) || ours && f.Place(s) == InStatus {
+	if _, ours := f.Class(s); Marked(s) && !ownTaken(s) || ours && f.Place(s) == InStatus {
 		return Finalizer
 	}
 	return ""

@@ -57,6 +57,11 @@ func told(s *v1.Service) {
 	s.Status.Conditions = []metav1.Condition{{Type: service.ConditionProgrammed}}
 }
 
+// waits is a Service that said last that its own cluster's load balancer has no address.
+func waits(s *v1.Service) {
+	s.Status.Conditions = []metav1.Condition{{Type: service.ConditionProgrammed, Reason: service.ReasonNoBackend}}
+}
+
 func deleting(s *v1.Service) { s.DeletionTimestamp = &metav1.Time{} }
 
 func hubs(change ...func(*clusterv1.LoadBalancer)) *clusterv1.LoadBalancer {
@@ -124,7 +129,7 @@ func TestDecide(t *testing.T) {
 
 // Whatever finalizers a Service has from before, it ends with the one of its place, and nobody else's goes.
 func TestFinalizers(t *testing.T) {
-	mark := annotated(v1alpha1.AnnotationLoadBalancer, "web-x")
+	mark, published := annotated(v1alpha1.AnnotationLoadBalancer, "web-x"), annotated(v1alpha1.AnnotationPublished, "192.0.2.7")
 	for _, c := range []struct {
 		name        string
 		s           *v1.Service
@@ -138,6 +143,9 @@ func TestFinalizers(t *testing.T) {
 		{"held, exposed", web(held, mark), service.InAnnotation, "", ""},
 		{"held, exposed, another controller's too", web(both, mark), service.InAnnotation, "", ""},
 		{"exposed from now on", web(finalized, mark), service.InAnnotation, service.OwnFinalizer, service.Finalizer},
+		{"exposed from now on, and once before", web(exposed("true"), finalized, mark, published), service.InAnnotation, service.OwnFinalizer, service.Finalizer},
+		{"exposed, its own was taken off, another controller's too", web(fronted("true"), finalized, mark, published), service.InAnnotation, service.OwnFinalizer, ""},
+		{"the same, before it had an address", web(fronted("true"), finalized, mark, waits), service.InAnnotation, service.OwnFinalizer, ""},
 		{"exposed no longer", web(held, mark), service.InStatus, service.Finalizer, service.OwnFinalizer},
 	} {
 		if add, remove := service.Finalizers(c.s, c.at); add != c.add || remove != c.remove {
@@ -161,6 +169,8 @@ func TestHeld(t *testing.T) {
 		{"ours alone by its class", onlyClassed, web(classed("fairlead.dev/edge"), finalized), service.Finalizer},
 		{"marked, and another type by now", onlyClassed, web(clusterIP, finalized, mark), service.Finalizer},
 		{"exposed", onlyClassed, web(fronted("true"), both, mark), service.OwnFinalizer},
+		{"exposed, its own was taken off", onlyClassed, web(fronted("true"), finalized, mark, annotated(v1alpha1.AnnotationPublished, "192.0.2.7")), ""},
+		{"the same, before it had an address", onlyClassed, web(fronted("true"), finalized, mark, waits), ""},
 		{"exposed, let go of", onlyClassed, web(fronted("true"), finalized), ""},
 		{"exposed, never held", onlyClassed, web(fronted("true"), finalized, told), ""},
 		{"exposed no longer, never held", onlyClassed, web(finalized, told), ""},
