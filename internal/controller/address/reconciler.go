@@ -68,7 +68,7 @@ func (r *Reconciler) fleetChanged(c fleet.Change) {
 	for pool := range c.Pools {
 		for _, a := range r.Keeper.Releasing(pool) {
 			waiting, err := r.judge(context.Background(), a)
-			if err == nil && len(waiting) == 0 {
+			if err != nil || len(waiting) == 0 { // an error is told where it is tried again
 				r.Queue.Add("", a.Object.Name)
 			}
 		}
