@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// soon bounds waits; it is never a claim.
-const soon = 60 * time.Second
+// soon bounds waits, that for the next renewal of a Lease included; it is never a claim.
+const soon = 2 * time.Minute
 
 // plane is a control plane with a client that may do everything.
 type plane struct {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -150,17 +149,17 @@ func TestProxyServesAllOfLayer4(t *testing.T) {
 	h.grant(t, v4, map[string]string{"dns": "TCP/5353 UDP/5353", "named": plain, "private": "TCP/8081", "proxied": "TCP/8082"})
 	h.grant(t, v6, map[string]string{"dns": "TCP/5454"})
 
-	kubetest.Eventually(t, 20*time.Second, "an answer over TCP", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 5353)) })
-	kubetest.Eventually(t, 5*time.Second, "an answer over UDP", func(context.Context) error { return answersUDP(netip.AddrPortFrom(v4, 5353)) })
-	kubetest.Eventually(t, 5*time.Second, "an answer over IPv6", func(context.Context) error { return answers(netip.AddrPortFrom(v6, 5454)) })
-	kubetest.Eventually(t, 5*time.Second, "an answer of a target that has a name", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 8080)) })
-	kubetest.Eventually(t, 5*time.Second, "an answer behind a PROXY header", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 8082)) })
+	kubetest.Eventually(t, soon, "an answer over TCP", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 5353)) })
+	kubetest.Eventually(t, soon, "an answer over UDP", func(context.Context) error { return answersUDP(netip.AddrPortFrom(v4, 5353)) })
+	kubetest.Eventually(t, soon, "an answer over IPv6", func(context.Context) error { return answers(netip.AddrPortFrom(v6, 5454)) })
+	kubetest.Eventually(t, soon, "an answer of a target that has a name", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 8080)) })
+	kubetest.Eventually(t, soon, "an answer behind a PROXY header", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 8082)) })
 
 	// Who is outside of the source ranges isn't served, until they say otherwise.
 	if err := answers(netip.AddrPortFrom(v4, 8081)); err == nil {
 		t.Error("served although it is outside of the source ranges")
 	}
-	kubetest.Eventually(t, 5*time.Second, "the ranges to be written", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the ranges to be written", func(ctx context.Context) error {
 		l := &clusterv1.LoadBalancer{}
 		if err := h.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "private"}, l); err != nil {
 			return err
@@ -168,13 +167,13 @@ func TestProxyServesAllOfLayer4(t *testing.T) {
 		l.Spec.SourceRanges = []string{"127.0.0.0/8"}
 		return h.client.Update(ctx, l)
 	})
-	kubetest.Eventually(t, 5*time.Second, "an answer from within the source ranges", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 8081)) })
+	kubetest.Eventually(t, soon, "an answer from within the source ranges", func(context.Context) error { return answers(netip.AddrPortFrom(v4, 8081)) })
 
 	// A name that nobody knows is told.
 	h.targets(t, "lost", "lost.invalid")
 	h.balance(t, "lost", func(s *clusterv1.LoadBalancerSpec) { s.Ports = []clusterv1.Port{in("TCP", 9090, 80)} })
 	h.grant(t, h.address(102), map[string]string{"lost": "TCP/9090"})
-	kubetest.Eventually(t, 20*time.Second, "the report of the name", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the report of the name", func(ctx context.Context) error {
 		r, err := h.report(ctx, "edge-1")
 		if err == nil && !slices.ContainsFunc(r.Members, func(m v1alpha1.ReportedMember) bool {
 			return m.Target == "lost" && m.Address == "lost.invalid" && m.State == v1alpha1.ReportedUnhealthy && m.Message != ""

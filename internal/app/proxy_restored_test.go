@@ -29,7 +29,7 @@ func TestProxyServesOnWhenTheHubIsRestored(t *testing.T) {
 	h.loadBalancer(t, "old", old)
 	serves := func(n int32) {
 		t.Helper()
-		kubetest.Eventually(t, 20*time.Second, "the proxy to serve", func(ctx context.Context) error {
+		kubetest.Eventually(t, soon, "the proxy to serve", func(ctx context.Context) error {
 			px, err := h.proxy(ctx, "edge-1")
 			if err == nil && (px.Status.Frontends != n || px.Status.Through == (v1alpha1.Through{})) {
 				err = fmt.Errorf("status %+v", px.Status)
@@ -63,10 +63,10 @@ func TestProxyServesOnWhenTheHubIsRestored(t *testing.T) {
 				t.Fatal("nobody noticed that the proxy was stopped")
 			}
 			stop = h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: state})
-			kubetest.Eventually(t, 10*time.Second, "the last-good file to be served", func(context.Context) error { return errors.Join(answers(old), answers(late)) })
+			kubetest.Eventually(t, soon, "the last-good file to be served", func(context.Context) error { return errors.Join(answers(old), answers(late)) })
 			failed = watchOver(t, old, late)
 		}
-		kubetest.Eventually(t, 30*time.Second, "the proxy to say what it serves against the ledger", func(ctx context.Context) error {
+		kubetest.Eventually(t, soon, "the proxy to say what it serves against the ledger", func(ctx context.Context) error {
 			px, err := h.proxy(ctx, "edge-1")
 			if err != nil {
 				return err
@@ -92,7 +92,7 @@ func TestProxyServesOnWhenTheHubIsRestored(t *testing.T) {
 		if err := h.client.Status().Update(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
-		kubetest.Eventually(t, 30*time.Second, "the proxy to follow the hub again", func(ctx context.Context) error {
+		kubetest.Eventually(t, soon, "the proxy to follow the hub again", func(ctx context.Context) error {
 			px, err := h.proxy(ctx, "edge-1")
 			if err == nil && (!meta.IsStatusConditionFalse(px.Status.Conditions, v1alpha1.ConditionHubChanged) || px.Status.Epoch != epoch) {
 				err = fmt.Errorf("status %+v", px.Status)

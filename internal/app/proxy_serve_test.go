@@ -25,7 +25,7 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	h := startHub(t)
 	stop := h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: t.TempDir()})
 	defer stop()
-	kubetest.Eventually(t, 20*time.Second, "the proxy to register and serve", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the proxy to register and serve", func(ctx context.Context) error {
 		px, err := h.proxy(ctx, "edge-1")
 		if err == nil && px.Status.Phase != v1alpha1.ProxyServing {
 			err = fmt.Errorf("phase %q", px.Status.Phase)
@@ -37,13 +37,13 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	one := netip.AddrPortFrom(h.address(101), 8080)
 	began := time.Now()
 	h.loadBalancer(t, "web", one)
-	kubetest.Eventually(t, 5*time.Second, "an answer through the listener", func(context.Context) error { return answers(one) })
+	kubetest.Eventually(t, soon, "an answer through the listener", func(context.Context) error { return answers(one) })
 	t.Logf("answered %s after the creates began", time.Since(began).Round(time.Millisecond))
 	address := &v1alpha1.Address{}
 	if err := h.client.Get(t.Context(), client.ObjectKey{Name: one.Addr().String()}, address); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 2*time.Second, "through to reach the address", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "through to reach the address", func(ctx context.Context) error {
 		px, err := h.proxy(ctx, "edge-1")
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.loadBalancer(t, "stolen", two)
-	kubetest.Eventually(t, 5*time.Second, "the report of the refused port", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the report of the refused port", func(ctx context.Context) error {
 		r, err := h.report(ctx, "edge-1")
 		if err == nil && !slices.ContainsFunc(r.Refused, func(f v1alpha1.RefusedFrontend) bool {
 			return f.LoadBalancer == "stolen" && f.Port == 8081 && f.Problem.Reason == clusterv1.ReasonPortInUse
@@ -78,8 +78,8 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 		return err
 	})
 	thief.Close()
-	kubetest.Eventually(t, 5*time.Second, "the port to be served once it is free", func(context.Context) error { return answers(two) })
-	kubetest.Eventually(t, 5*time.Second, "the report to be gone", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the port to be served once it is free", func(context.Context) error { return answers(two) })
+	kubetest.Eventually(t, soon, "the report to be gone", func(ctx context.Context) error {
 		if _, err := h.report(ctx, "edge-1"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there (%w)", err)
 		}
@@ -119,12 +119,12 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 			return errors.Join(reaches(px.Status.Through.TargetGroups, tg.ResourceVersion), reaches(px.Status.Reports, r.ResourceVersion))
 		}
 	}
-	kubetest.Eventually(t, 3*time.Second, "the member to be reported as draining", member(v1alpha1.ReportedDraining, 1))
+	kubetest.Eventually(t, soon, "the member to be reported as draining", member(v1alpha1.ReportedDraining, 1))
 	if err := say(held); err != nil {
 		t.Errorf("connection that was open when its target began to drain: %v", err)
 	}
 	held.Close()
-	kubetest.Eventually(t, 3*time.Second, "the member to be reported as gone", member(v1alpha1.ReportedGone, 0))
+	kubetest.Eventually(t, soon, "the member to be reported as gone", member(v1alpha1.ReportedGone, 0))
 
 	// What others make of its report and its Proxy it writes again.
 	r, err := h.report(t.Context(), "edge-1")
@@ -134,7 +134,7 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	if err := h.client.Delete(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 3*time.Second, "the deleted report to be back", member(v1alpha1.ReportedGone, 0))
+	kubetest.Eventually(t, soon, "the deleted report to be back", member(v1alpha1.ReportedGone, 0))
 	if r, err = h.report(t.Context(), "edge-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	if err := h.client.Update(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 3*time.Second, "the emptied report to be whole", member(v1alpha1.ReportedGone, 0))
+	kubetest.Eventually(t, soon, "the emptied report to be whole", member(v1alpha1.ReportedGone, 0))
 	px, err := h.proxy(t.Context(), "edge-1")
 	if err != nil {
 		t.Fatal(err)
@@ -150,12 +150,12 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	if err := h.client.Delete(t.Context(), px); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 5*time.Second, "the deleted Proxy to be back", member(v1alpha1.ReportedGone, 0))
+	kubetest.Eventually(t, soon, "the deleted Proxy to be back", member(v1alpha1.ReportedGone, 0))
 	tg.Spec.Targets[0].State = v1alpha1.TargetServing
 	if err := h.client.Update(t.Context(), tg); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 3*time.Second, "an answer after the drain", func(context.Context) error { return answers(one) })
+	kubetest.Eventually(t, soon, "an answer after the drain", func(context.Context) error { return answers(one) })
 
 	// Deleted, and its address given up: refused at once; that is reported gone when the last connection ended.
 	held, err = net.Dial("tcp", one.String())
@@ -173,7 +173,7 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 	if err := h.client.Update(t.Context(), address); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, time.Second, "the listener to be closed", func(context.Context) error { return refuses(one) })
+	kubetest.Eventually(t, soon, "the listener to be closed", func(context.Context) error { return refuses(one) })
 	released := func(want v1alpha1.ReportedState) func(context.Context) error {
 		return func(ctx context.Context) error {
 			r, err := h.report(ctx, "edge-1")
@@ -183,13 +183,13 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 			return err
 		}
 	}
-	kubetest.Eventually(t, 3*time.Second, "the address to be reported as draining", released(v1alpha1.ReportedDraining))
+	kubetest.Eventually(t, soon, "the address to be reported as draining", released(v1alpha1.ReportedDraining))
 	held.Close()
-	kubetest.Eventually(t, 3*time.Second, "the address to be reported as gone", released(v1alpha1.ReportedGone))
+	kubetest.Eventually(t, soon, "the address to be reported as gone", released(v1alpha1.ReportedGone))
 
 	// Fenced: nothing is served; and again afterwards.
 	fence := func(f *v1alpha1.Fence) {
-		kubetest.Eventually(t, 3*time.Second, "the fence to be written", func(ctx context.Context) error {
+		kubetest.Eventually(t, soon, "the fence to be written", func(ctx context.Context) error {
 			px, err := h.proxy(ctx, "edge-1")
 			if err != nil {
 				return err
@@ -199,9 +199,9 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 		})
 	}
 	fence(&v1alpha1.Fence{By: "test", Reason: "to see it stop"})
-	kubetest.Eventually(t, time.Second, "the fenced proxy to stop", func(context.Context) error { return refuses(two) })
+	kubetest.Eventually(t, soon, "the fenced proxy to stop", func(context.Context) error { return refuses(two) })
 	fence(nil)
-	kubetest.Eventually(t, time.Second, "the proxy to serve again", func(context.Context) error { return answers(two) })
+	kubetest.Eventually(t, soon, "the proxy to serve again", func(context.Context) error { return answers(two) })
 }
 
 func TestProxyServesWhileTheHubIsAway(t *testing.T) {
@@ -210,9 +210,9 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 	stop := h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: state})
 	one, two := netip.AddrPortFrom(h.address(101), 8080), netip.AddrPortFrom(h.address(102), 8080)
 	h.loadBalancer(t, "web", one)
-	kubetest.Eventually(t, 20*time.Second, "an answer", func(context.Context) error { return answers(one) })
+	kubetest.Eventually(t, soon, "an answer", func(context.Context) error { return answers(one) })
 	first := ""
-	kubetest.Eventually(t, 3*time.Second, "through to be said", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "through to be said", func(ctx context.Context) error {
 		px, err := h.proxy(ctx, "edge-1")
 		if err == nil && px.Status.Frontends != 1 {
 			err = fmt.Errorf("%d frontends", px.Status.Frontends)
@@ -234,8 +234,8 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.loadBalancer(t, "later", two)
-	kubetest.Eventually(t, 10*time.Second, "a change made after the outage", func(context.Context) error { return answers(two) })
-	kubetest.Eventually(t, 10*time.Second, "the proxy to speak again", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "a change made after the outage", func(context.Context) error { return answers(two) })
+	kubetest.Eventually(t, soon, "the proxy to speak again", func(ctx context.Context) error {
 		px, err := h.proxy(ctx, "edge-1")
 		if err == nil && px.Status.Frontends != 2 {
 			err = fmt.Errorf("%d frontends", px.Status.Frontends)
@@ -253,7 +253,7 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 	}
 	began := time.Now()
 	h.startProxy(t, "edge-1", app.ProxyOptions{StateDir: state})
-	kubetest.Eventually(t, 5*time.Second, "the last-good file to be served", func(context.Context) error { return errors.Join(answers(one), answers(two)) })
+	kubetest.Eventually(t, soon, "the last-good file to be served", func(context.Context) error { return errors.Join(answers(one), answers(two)) })
 	t.Logf("served from the file %s after the start", time.Since(began).Round(time.Millisecond))
 
 	// The hub is back, with another view.
@@ -265,11 +265,11 @@ func TestProxyServesWhileTheHubIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kubetest.Eventually(t, 10*time.Second, "the hub's view to replace the file's", func(context.Context) error { return refuses(one) })
+	kubetest.Eventually(t, soon, "the hub's view to replace the file's", func(context.Context) error { return refuses(one) })
 	if err := answers(two); err != nil {
 		t.Errorf("what both views have: %v", err)
 	}
-	kubetest.Eventually(t, 10*time.Second, "the new boot to be said", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the new boot to be said", func(ctx context.Context) error {
 		px, err := h.proxy(ctx, "edge-1")
 		if err == nil && (px.Status.Boot == first || px.Status.Frontends != 1) {
 			err = fmt.Errorf("boot %s, %d frontends", px.Status.Boot, px.Status.Frontends)
@@ -284,7 +284,7 @@ func TestProxyHandsOverToTheNext(t *testing.T) {
 	stop := h.startProxy(t, "edge-1", o)
 	one := netip.AddrPortFrom(h.address(101), 8080)
 	h.loadBalancer(t, "web", one)
-	kubetest.Eventually(t, 20*time.Second, "an answer", func(context.Context) error { return answers(one) })
+	kubetest.Eventually(t, soon, "an answer", func(context.Context) error { return answers(one) })
 	boot := ""
 	serves := func(ctx context.Context) error {
 		px, err := h.proxy(ctx, "edge-1")
@@ -296,7 +296,7 @@ func TestProxyHandsOverToTheNext(t *testing.T) {
 		}
 		return err
 	}
-	kubetest.Eventually(t, 20*time.Second, "the first process to say that it serves", serves)
+	kubetest.Eventually(t, soon, "the first process to say that it serves", serves)
 	held, err := net.Dial("tcp", one.String())
 	if err != nil {
 		t.Fatal(err)
@@ -324,8 +324,8 @@ func TestProxyHandsOverToTheNext(t *testing.T) {
 		}
 	}()
 	h.startProxy(t, "edge-1", o)
-	kubetest.Eventually(t, 20*time.Second, "the second process to say that it serves", serves)
-	kubetest.Eventually(t, 5*time.Second, "the second process to be ready at the first one's address", func(ctx context.Context) error {
+	kubetest.Eventually(t, soon, "the second process to say that it serves", serves)
+	kubetest.Eventually(t, soon, "the second process to be ready at the first one's address", func(ctx context.Context) error {
 		resp, err := http.Get("http://" + o.Metrics.Address + "/readyz")
 		if err == nil {
 			resp.Body.Close()

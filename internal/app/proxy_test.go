@@ -37,6 +37,9 @@ type hub struct {
 
 const namespace = "shop"
 
+// soon is how long anything may take on a machine that is busy; it is never a claim.
+const soon = time.Minute
+
 func startHub(t *testing.T) *hub {
 	t.Helper()
 	cp := kubetest.Start(t, testkit.Options{Name: "hub"})

@@ -24,7 +24,7 @@ import (
 )
 
 // soon bounds waits; it is never a claim.
-const soon = 30 * time.Second
+const soon = time.Minute
 
 // Ports of each Pod. What node-1's Pods call `named` is another number than at node-2's.
 const (
