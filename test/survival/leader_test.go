@@ -98,9 +98,7 @@ func (w *world) churn(t *testing.T, round int, between func()) {
 			if i%3 != round%3 {
 				continue
 			}
-			eventually(t, soon, contender(i)+" to be deleted and made anew", func(ctx context.Context) error {
-				return tenant.API.Create(ctx, newService(contender(i), "contended"))
-			})
+			makeService(t, tenant, contender(i), "contended")
 		}
 	}
 }

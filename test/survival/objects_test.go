@@ -79,9 +79,21 @@ func newService(name, class string) *v1.Service {
 	return s
 }
 
+// makeService makes a Service, once one of the same name that was deleted is gone.
 func makeService(t *testing.T, tenant *fleet.Tenant, name, class string) {
 	t.Helper()
-	must(t, tenant.API.Create(t.Context(), newService(name, class)))
+	eventually(t, soon, fmt.Sprintf("%s's Service %s to be made", tenant.Name(), name), func(ctx context.Context) error {
+		old := &v1.Service{}
+		err := tenant.API.Create(ctx, newService(name, class))
+		if !apierrors.IsAlreadyExists(err) {
+			must(t, err)
+			return nil
+		}
+		if err := tenant.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, old); err == nil && old.DeletionTimestamp == nil {
+			t.Fatalf("%s's Service %s is there already", tenant.Name(), name)
+		}
+		return err
+	})
 }
 
 func deleteService(t *testing.T, tenant *fleet.Tenant, name string) {

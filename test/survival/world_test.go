@@ -22,7 +22,7 @@ const (
 	// held is the number of open connections to each Service that must stay.
 	held = 50
 	// soon bounds what should take a moment; it is never a claim.
-	soon = 30 * time.Second
+	soon = time.Minute
 	look = 50 * time.Millisecond
 	// silence is how long a proxy must be silent until it counts as such, and a moment.
 	silence = 35 * time.Second
