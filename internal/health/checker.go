@@ -65,6 +65,7 @@ type Checker struct {
 	byTarget map[netip.Addr]map[*state]struct{}
 	due      pile[*state]
 	places   places
+	rounds   uint64 // of SetProbes
 	timer    *time.Timer
 	verdicts snapshot
 }
@@ -76,7 +77,9 @@ type state struct {
 	// next is when it is due, at its place among those that are not yet, or that wait; -1 while it is checked.
 	next time.Time
 	at   int
-	// of is where it counts.
+	// wanted is the last round of SetProbes that had it, and by is for whom it was then; of is where it counts.
+	wanted         uint64
+	by             lb.TenantID
 	of             *address
 	waits, running bool
 	// passed and failed are the streaks.
@@ -131,40 +134,34 @@ func (c *Checker) SetProbes(probes map[lb.TenantID]map[lb.Probe]struct{}) {
 	if c.closed {
 		return
 	}
-	n := 0
-	for _, of := range probes {
-		n += len(of)
-	}
-	wanted := make(map[lb.Probe]lb.TenantID, n)
+	c.rounds++
 	for _, id := range slices.SortedFunc(maps.Keys(probes), func(a, b lb.TenantID) int {
 		return cmp.Or(cmp.Compare(len(probes[b]), len(probes[a])), cmp.Compare(a, b))
 	}) {
 		for p := range probes[id] {
-			if p.Check.Kind != lb.CheckNone && p.Check.Kind != "" {
-				wanted[p] = id
+			if p.Check.Kind == lb.CheckNone || p.Check.Kind == "" {
+				continue
 			}
+			s := c.probes[p]
+			if s == nil {
+				s = c.add(p, id, now)
+			}
+			s.wanted, s.by = c.rounds, id
 		}
 	}
-	for p, id := range wanted {
-		switch s := c.probes[p]; {
-		case s == nil:
-			c.add(p, id, now)
-		case s.of.tenant.id != id:
-			c.places.move(s, c.places.of(id, p.Address))
-		}
-	}
-	if len(wanted) != len(c.probes) {
-		for p, s := range c.probes {
-			if _, ok := wanted[p]; !ok {
-				c.remove(s)
-			}
+	for _, s := range c.probes {
+		switch {
+		case s.wanted != c.rounds:
+			c.remove(s)
+		case s.by != s.of.tenant.id:
+			c.places.move(s, c.places.of(s.by, s.Address))
 		}
 	}
 	c.metrics.probes.Set(float64(len(c.probes)))
 	c.dispatch(now, 0)
 }
 
-func (c *Checker) add(p lb.Probe, id lb.TenantID, now time.Time) {
+func (c *Checker) add(p lb.Probe, id lb.TenantID, now time.Time) *state {
 	s := &state{Probe: p, next: now, at: -1, suspect: true}
 	s.Since = now
 	c.probes[p] = s
@@ -176,6 +173,7 @@ func (c *Checker) add(p lb.Probe, id lb.TenantID, now time.Time) {
 	t[s] = struct{}{}
 	c.places.join(s, c.places.of(id, p.Address))
 	heap.Push(&c.due, s)
+	return s
 }
 
 func (c *Checker) remove(s *state) {

@@ -104,11 +104,11 @@ func TestSilentAddressesLeavePlacesToTheirTenant(t *testing.T) {
 }
 
 func TestPlacesAreBounded(t *testing.T) {
-	for name, c := range map[string]struct{ tenants, addresses, ports, most int }{
-		"one address":  {1, 1, 100, 4}, // 3 in flight, thrice over, are fewer than 10
-		"one tenant":   {1, 100, 1, 5},
-		"two tenants":  {2, 50, 1, 7},
-		"many tenants": {100, 1, 1, 10},
+	for name, c := range map[string]struct{ tenants, addresses, ports, least, most int }{
+		"one address":  {1, 1, 100, 4, 4}, // 3 in flight, thrice over, are fewer than 10
+		"one tenant":   {1, 100, 1, 5, 5},
+		"two tenants":  {2, 50, 1, 7, 8}, // by who comes first
+		"many tenants": {100, 1, 1, 10, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, Options{Concurrency: 10}, func(t *testing.T, k *Checker, w *world) {
@@ -120,8 +120,8 @@ func TestPlacesAreBounded(t *testing.T) {
 				}
 				k.SetProbes(all)
 				pass(time.Second)
-				if w.max != c.most {
-					t.Errorf("%d at once, want %d", w.max, c.most)
+				if w.max < c.least || w.max > c.most {
+					t.Errorf("%d at once, want %d to %d", w.max, c.least, c.most)
 				}
 				pass(2 * time.Second)
 				for _, probes := range all {
