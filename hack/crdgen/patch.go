@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -36,7 +37,7 @@ func patch(b []byte) ([]byte, error) {
 	for i := range crd.Spec.Versions {
 		eachSchema(crd.Spec.Versions[i].Schema.OpenAPIV3Schema, bound)
 	}
-	if crd.Spec.Names.Kind == "LoadBalancer" {
+	if strings.HasSuffix(crd.Spec.Names.Kind, "LoadBalancer") {
 		serveAsV1alpha4(&crd)
 	}
 	out, err := yaml.Marshal(crd)
@@ -55,7 +56,7 @@ func patch(b []byte) ([]byte, error) {
 	return append([]byte(header), out...), nil
 }
 
-// serveAsV1alpha4 adds the version that the proposal prints: same schema, no conversion.
+// serveAsV1alpha4 adds the version that the proposal prints of its kinds: same schema, no conversion.
 func serveAsV1alpha4(crd *apiextensionsv1.CustomResourceDefinition) {
 	old := *crd.Spec.Versions[0].DeepCopy()
 	old.Name, old.Storage = "v1alpha4", false

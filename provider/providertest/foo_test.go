@@ -25,6 +25,7 @@ import (
 	"fairlead.dev/fairlead/provider/providertest"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -45,6 +46,7 @@ func TestFooProvider(t *testing.T) {
 	for n := byte(240); n < 243; n++ {
 		members = append(members, listen(t, host(hub, n)))
 	}
+	asPrinted(t, hub)
 	var next atomic.Int32
 	providertest.Suite{
 		Config: hub.RESTConfig(), ControllerConfig: controller, Options: foo.Options(cloud), AddToScheme: api.AddToScheme,
@@ -54,10 +56,53 @@ func TestFooProvider(t *testing.T) {
 		},
 		Members: members, TargetPort: targetPort,
 	}.Run(t)
+	t.Run("a rollout loses no connection though members apply late", func(t *testing.T) { rollout(t, hub, cloud) })
 	if !t.Failed() {
 		onlyItsOwn(t, hub)
 	}
 }
+
+// asPrinted: the proposal's own manifest is taken, and says nothing of the endpoint.
+func asPrinted(t *testing.T, hub *testkit.ControlPlane) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := api.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(hub.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(printed), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	o := &api.FooLoadBalancer{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(u), o); err != nil {
+		t.Fatal(err)
+	}
+	if e := o.Spec.Endpoint; e != nil && *e != (clusterv1.Endpoint{}) {
+		t.Errorf("spec.endpoint is %v", e)
+	}
+	if err := c.Delete(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const printed = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1alpha4
+kind: FooLoadBalancer
+metadata:
+  name: my-cluster-control-plane-foo
+  namespace: default
+spec:
+  endpoint:
+    host:
+    port:
+`
 
 // host is the n-th address of the hub's own loopback subnet.
 func host(hub *testkit.ControlPlane, n byte) netip.Addr {

@@ -105,32 +105,37 @@ func (l *loadBalancer) serve(client net.Conn, p Port) {
 		l.open--
 		l.mu.Unlock()
 	}()
-	for range 3 {
-		address, m := l.choose(client)
-		if m == nil {
-			return
-		}
-		dialer := net.Dialer{Timeout: dialTimeout}
-		target, err := dialer.DialContext(l.ctx, "tcp", hostPort(address, p.Target))
-		if err != nil {
-			l.failed(m, client)
-			continue
-		}
-		carry(client, target)
+	address, m := l.choose(client)
+	if m == nil {
+		return
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	target, err := dialer.DialContext(l.ctx, "tcp", hostPort(address, p.Target))
+	if err != nil { // it is found unhealthy soon; this client has lost
 		l.ended(m, client)
 		return
 	}
+	carry(client, target)
+	l.ended(m, client)
 }
 
-// choose takes the next member in turn, and counts the connection as its own from then on.
+// choose takes the next healthy member in turn, any where all fail their checks, and counts the connection as its own from then on.
 func (l *loadBalancer) choose(c net.Conn) (string, *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var usable []string
+	var serving, healthy []string
 	for _, a := range slices.Sorted(maps.Keys(l.members)) {
-		if m := l.members[a]; m.healthy && !m.draining {
-			usable = append(usable, a)
+		m := l.members[a]
+		if !m.draining {
+			serving = append(serving, a)
 		}
+		if !m.draining && m.healthy {
+			healthy = append(healthy, a)
+		}
+	}
+	usable := healthy
+	if len(usable) == 0 {
+		usable = serving
 	}
 	if len(usable) == 0 {
 		return "", nil
@@ -144,13 +149,6 @@ func (l *loadBalancer) choose(c net.Conn) (string, *member) {
 func (l *loadBalancer) ended(m *member, c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(m.connections, c)
-}
-
-func (l *loadBalancer) failed(m *member, c net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m.healthy = false
 	delete(m.connections, c)
 }
 
