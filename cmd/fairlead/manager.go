@@ -15,8 +15,8 @@ func newManagerCommand(log *app.LogOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
 		Short: "Grant addresses and judge what is served, in the hub",
-		Long: `Runs the hub's controllers: Tenants, classes, address pools, the ledger, LoadBalancers and TargetGroups, and endpoints of
-Cluster API's Clusters.
+		Long: `Runs the hub's controllers: Tenants, classes, address pools, the ledger, LoadBalancers and TargetGroups; endpoints of Cluster
+API's Clusters, and their control planes and infrastructure that somebody else runs.
 
 Several may run: one leads, by the Lease fairlead-manager in the namespace fairlead-system, which must exist. The others know
 as much and take over within seconds. Nothing that is served needs a manager; what is new waits for one.`,

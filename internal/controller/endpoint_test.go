@@ -32,6 +32,12 @@ const clusterAPI = "sigs.k8s.io/cluster-api@v1.14.2"
 // clusterCRD is Cluster API's own CRD of Clusters, from its module.
 func clusterCRD(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
+	return clusterAPICRD(t, "clusters")
+}
+
+// clusterAPICRD is the CRD of one of Cluster API's own kinds, by its plural.
+func clusterAPICRD(t *testing.T, kinds string) *unstructured.Unstructured {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", clusterAPI)
 	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr
 	out, err := cmd.Output()
@@ -42,7 +48,7 @@ func clusterCRD(t *testing.T) *unstructured.Unstructured {
 	if err := json.Unmarshal(out, &module); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"))
+	b, err := os.ReadFile(filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_"+kinds+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

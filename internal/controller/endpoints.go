@@ -2,19 +2,12 @@ package controller
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
-
-// lookForClusters is how often a hub that serves no Clusters is asked whether it does by now.
-const lookForClusters = 30 * time.Second
 
 // addEndpoints brings ClusterEndpoints to the Clusters of Cluster API, which may be installed at any time.
 func (w *wiring) addEndpoints() error {
@@ -33,24 +26,5 @@ func (w *wiring) addEndpoints() error {
 	}, content}); err != nil {
 		return err
 	}
-	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		for {
-			switch kind, err := r.Served("Cluster"); {
-			case err != nil:
-				w.Logger.Error("whether the hub serves Clusters can't be read", "err", err)
-			case !kind.Empty():
-				cluster := &metav1.PartialObjectMetadata{}
-				cluster.SetGroupVersionKind(kind)
-				if err := w.watches(c, watch{of: cluster, when: content}); err != nil {
-					return fmt.Errorf("watching Clusters: %w", err)
-				}
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(lookForClusters):
-			}
-		}
-	}))
+	return w.clustersServed(func(cluster client.Object) error { return w.watches(c, watch{of: cluster, when: content}) })
 }

@@ -45,10 +45,15 @@ const (
 	LoadBalancers = "loadbalancer" // with the Addresses that it grants and frees
 	TargetGroups  = "targetgroup"
 	Endpoints     = "endpoint" // of Cluster API's Clusters
+
+	ExternalControlPlanes = "externalcontrolplane"
+	UnmanagedClusters     = "unmanagedcluster"
 )
 
 // All names all controllers.
-func All() []string { return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups, Endpoints} }
+func All() []string {
+	return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups, Endpoints, ExternalControlPlanes, UnmanagedClusters}
+}
 
 // atOnce is how many LoadBalancers are reconciled at once: each waits for the API server most of the time.
 const atOnce = 32
@@ -139,6 +144,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	}
 	for name, add := range map[string]func() error{
 		Tenants: func() error { return errors.Join(w.addTenants(), w.addEpochs()) }, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups, Endpoints: w.addEndpoints,
+		ExternalControlPlanes: w.addExternalControlPlanes, UnmanagedClusters: w.addUnmanagedClusters,
 	} {
 		if !slices.Contains(o.Controllers, name) {
 			continue

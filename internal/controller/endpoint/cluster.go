@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/clusters"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	rules "fairlead.dev/fairlead/internal/endpoint"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,69 +18,33 @@ import (
 
 // Annotations of Cluster API.
 const (
-	paused = "cluster.x-k8s.io/paused"
-	moves  = "clusterctl.cluster.x-k8s.io/delete-for-move"
+	paused = clusters.Paused
+	moves  = clusters.Moves
 )
 
 // Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.
 func (r *Reconciler) Served(kind string) (schema.GroupVersionKind, error) {
-	group := schema.GroupVersion{Group: clusterv1.GroupVersion.Group}
-	for _, group.Version = range []string{"v1beta2", "v1beta1"} {
-		k := group.WithKind(kind)
-		switch _, err := r.Kinds.RESTMapping(k.GroupKind(), k.Version); {
-		case err == nil:
-			return k, nil
-		case !meta.IsNoMatchError(err):
-			return schema.GroupVersionKind{}, fmt.Errorf("looking for kind %s: %w", kind, err)
-		}
-	}
-	return schema.GroupVersionKind{}, nil
+	return clusters.Served(r.Kinds, kind)
 }
 
 // cluster reads one from the API server itself, for it is about to be written; nil: there is none.
 func (r *Reconciler) cluster(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
-	kind, err := r.Served("Cluster")
-	if err != nil || kind.Empty() {
-		return nil, err
-	}
-	c := &unstructured.Unstructured{}
-	c.SetGroupVersionKind(kind)
-	switch err := r.Reader.Get(ctx, key, c); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
-	}
-	return c, nil
+	return clusters.Get(ctx, r.Reader, r.Kinds, key)
 }
 
 // still says why nothing may be written for a Cluster now; "": it may.
 func still(c *unstructured.Unstructured) string {
-	isPaused, _, err := unstructured.NestedBool(c.Object, "spec", "paused")
-	_, annotated := c.GetAnnotations()[paused]
-	_, moving := c.GetAnnotations()[moves]
 	switch {
-	case c.GetDeletionTimestamp() != nil, moving:
+	case clusters.Leaving(c):
 		return "the Cluster is being deleted"
-	case isPaused, annotated, err != nil:
+	case clusters.IsPaused(c):
 		return "the Cluster is paused"
 	}
 	return ""
 }
 
-// endpointOf is the spec.controlPlaneEndpoint of a Cluster, an InfraCluster or a control plane object, or of none. What isn't
-// as the API has it counts as absent.
-func endpointOf(c *unstructured.Unstructured) rules.HostPort {
-	if c == nil {
-		return rules.HostPort{}
-	}
-	host, _, errHost := unstructured.NestedString(c.Object, "spec", "controlPlaneEndpoint", "host")
-	port, _, errPort := unstructured.NestedInt64(c.Object, "spec", "controlPlaneEndpoint", "port")
-	if errHost != nil || errPort != nil {
-		return rules.HostPort{}
-	}
-	return rules.HostPort{Host: host, Port: int32(port)}
-}
+// endpointOf is what an object says in spec.controlPlaneEndpoint.
+func endpointOf(c *unstructured.Unstructured) rules.HostPort { return clusters.Endpoint(c) }
 
 // surface writes host and port in one patch, if the Cluster or InfraCluster is still the one that was read.
 func (r *Reconciler) surface(ctx context.Context, c *unstructured.Unstructured, h rules.HostPort) error {

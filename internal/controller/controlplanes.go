@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
+	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/clusters"
+	"fairlead.dev/fairlead/internal/controller/externalcontrolplane"
+	"fairlead.dev/fairlead/internal/controller/unmanagedcluster"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// lookForClusters is how often a hub that serves no Clusters is asked whether it does by now.
+const lookForClusters = 30 * time.Second
+
+// clustersServed calls f with a Cluster, of which metadata alone is read, as soon as the hub serves Clusters, and the kinds named,
+// which may be installed at any time.
+func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...schema.GroupVersionKind) error {
+	served := func() (schema.GroupVersionKind, error) {
+		for _, k := range kinds {
+			if ok, err := clusters.Has(w.mgr.GetRESTMapper(), k); err != nil || !ok {
+				return schema.GroupVersionKind{}, err
+			}
+		}
+		return clusters.Served(w.mgr.GetRESTMapper(), "Cluster")
+	}
+	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for {
+			switch kind, err := served(); {
+			case err != nil:
+				w.Logger.Error("whether the hub serves Clusters can't be read", "err", err)
+			case !kind.Empty():
+				cluster := &metav1.PartialObjectMetadata{}
+				cluster.SetGroupVersionKind(kind)
+				if err := f(cluster); err != nil {
+					return fmt.Errorf("watching Clusters: %w", err)
+				}
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(lookForClusters):
+			}
+		}
+	}))
+}
+
+// addExternalControlPlanes asks control planes that somebody else runs. A hub without Cluster API has none.
+func (w *wiring) addExternalControlPlanes() error {
+	r := externalcontrolplane.New(externalcontrolplane.Options{
+		Logger: w.Logger.With("controller", ExternalControlPlanes), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
+	})
+	if err := w.mgr.Add(r); err != nil {
+		return err
+	}
+	c, err := w.new(ExternalControlPlanes, r, 4)
+	if err != nil {
+		return err
+	}
+	if err := c.Watch(r.Queue); err != nil {
+		return err
+	}
+	return w.clustersServed(func(cluster client.Object) error {
+		return w.watches(c,
+			watch{of: &controlplanev1.ExternalControlPlane{}},
+			watch{cluster, w.ownedBy(func() client.ObjectList { return &controlplanev1.ExternalControlPlaneList{} }), content},
+		)
+	}, controlplanev1.GroupVersion.WithKind("ExternalControlPlane"))
+}
+
+// addUnmanagedClusters has infrastructure that nobody manages count as provisioned.
+func (w *wiring) addUnmanagedClusters() error {
+	r := unmanagedcluster.New(unmanagedcluster.Options{Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper()})
+	c, err := w.new(UnmanagedClusters, r, 4)
+	if err != nil {
+		return err
+	}
+	return w.clustersServed(func(cluster client.Object) error {
+		return w.watches(c,
+			watch{of: &infrav1.UnmanagedCluster{}},
+			watch{cluster, w.ownedBy(func() client.ObjectList { return &infrav1.UnmanagedClusterList{} }), content},
+		)
+	}, infrav1.GroupVersion.WithKind("UnmanagedCluster"))
+}
+
+// ownedBy names the objects of a kind that a Cluster owns.
+func (w *wiring) ownedBy(list func() client.ObjectList) func(context.Context, client.Object) []reconcile.Request {
+	return func(ctx context.Context, cluster client.Object) []reconcile.Request {
+		all := list()
+		if err := w.client.List(ctx, all, client.InNamespace(cluster.GetNamespace())); err != nil {
+			w.Logger.Error("what a Cluster owns can't be listed", "cluster", cluster.GetNamespace()+"/"+cluster.GetName(), "err", err)
+			return nil
+		}
+		var out []reconcile.Request
+		if err := meta.EachListItem(all, func(o runtime.Object) error {
+			if c, ok := o.(client.Object); ok {
+				if ref := clusters.OwnerOf(c); ref != nil && ref.Name == cluster.GetName() {
+					out = append(out, key(c.GetNamespace(), c.GetName()))
+				}
+			}
+			return nil
+		}); err != nil {
+			w.Logger.Error("what a Cluster owns can't be looked through", "cluster", cluster.GetNamespace()+"/"+cluster.GetName(), "err", err)
+		}
+		return out
+	}
+}
