@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/examples/foo-provider/balancer"
 	"fairlead.dev/fairlead/examples/foo-provider/foo"
 	"fairlead.dev/fairlead/provider"
+	"fairlead.dev/fairlead/provider/webhook"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,24 +27,64 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
+// options of the program.
+type options struct {
+	addresses, metrics, serve, webhook string
+	delay                              time.Duration
+}
+
 func main() {
-	addresses := flag.String("addresses", "127.80.0.0/24", "`CIDR` of this host's addresses that load balancers get where they ask for none")
-	delay := flag.Duration("apply-delay", 0, "how long a change of members takes to apply")
-	metrics := flag.String("metrics", "0", "`address` to serve metrics at; 0: none")
+	var o options
+	flag.StringVar(&o.addresses, "addresses", "127.80.0.0/24", "`CIDR` of this host's addresses that load balancers get where they ask for none")
+	flag.DurationVar(&o.delay, "apply-delay", 0, "how long a change of members takes to apply")
+	flag.StringVar(&o.metrics, "metrics", "0", "`address` to serve metrics at; 0: none")
+	flag.StringVar(&o.serve, "serve", "", "be the cloud alone, and answer at this `address` what package webhook calls; whoever reaches it may do anything")
+	flag.StringVar(&o.webhook, "webhook", "", "have whoever answers at this `URL` manage load balancers, instead of the cloud in this process")
 	flag.Parse() // with --kubeconfig, of controller-runtime
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *addresses, *delay, *metrics); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "foo-provider:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, addresses string, delay time.Duration, metrics string) error {
-	prefix, err := netip.ParsePrefix(addresses)
+func run(ctx context.Context, o options) error {
+	prefix, err := netip.ParsePrefix(o.addresses)
 	if err != nil {
 		return fmt.Errorf("--addresses: %w; write it as 127.80.0.0/24", err)
 	}
+	cloud := balancer.New(balancer.Options{Addresses: prefix, ApplyDelay: o.delay})
+	defer cloud.Close()
+	if o.serve != "" {
+		return serve(ctx, o.serve, cloud)
+	}
+	what := foo.Options(cloud)
+	if o.webhook != "" {
+		if what.Provider, err = webhook.New(webhook.Options{URL: o.webhook}); err != nil {
+			return fmt.Errorf("--webhook: %w", err)
+		}
+	}
+	return manage(ctx, o.metrics, what)
+}
+
+// serve answers webhooks until ctx ends.
+func serve(ctx context.Context, address string, cloud *balancer.Cloud) error {
+	s := &http.Server{
+		Addr:              address,
+		Handler:           webhook.Handler(&foo.Provider{Cloud: cloud}, func() provider.Object { return &api.FooLoadBalancer{} }),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	if err := s.ListenAndServe(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("--serve: %w", err)
+	}
+	return nil
+}
+
+// manage runs the controller until ctx ends.
+func manage(ctx context.Context, metrics string, o provider.Options) error {
 	cfg, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -56,9 +98,7 @@ func run(ctx context.Context, addresses string, delay time.Duration, metrics str
 	if err != nil {
 		return fmt.Errorf("making a manager: %w", err)
 	}
-	cloud := balancer.New(balancer.Options{Addresses: prefix, ApplyDelay: delay})
-	defer cloud.Close()
-	if err := provider.Setup(ctx, mgr, foo.Options(cloud)); err != nil {
+	if err := provider.Setup(ctx, mgr, o); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
