@@ -11,11 +11,15 @@ import (
 )
 
 // beside are the modules beside ours that are built on the same machines, and which of what they share with us must have one version: these
-// paths and all below them; nil is all. MetalLB doesn't compile with newer Kubernetes libraries than its own, nor these with much of what we have.
+// paths and all below them; nil is all. MetalLB and Cluster API don't compile with newer Kubernetes libraries than their own, nor these with much of what we have.
 var beside = map[string][]string{
 	"hack/kube/go.mod":    nil,
-	"hack/metallb/go.mod": {"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/text", "google.golang.org/protobuf", "github.com/prometheus"},
+	"hack/metallb/go.mod": commonly,
+	"hack/capi/go.mod":    commonly,
 }
+
+// commonly are those that hang on nothing of Kubernetes.
+var commonly = []string{"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/text", "google.golang.org/protobuf", "github.com/prometheus"}
 
 func checkVersions(out io.Writer) error {
 	ours, err := requiredBy("go.mod")
