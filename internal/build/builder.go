@@ -214,6 +214,7 @@ func (b *Builder) Program() *lb.Program {
 // settle looks at all of a namespace that may have changed.
 func (b *Builder) settle(n *namespace) {
 	var d delta
+	n.admit(b.names)
 	for _, c := range n.dirtyChoices {
 		group, known := c.resolve(n.candidates(c))
 		if group {

@@ -55,6 +55,7 @@
 //	healthCheck that makes no sense                   Invalid           without: the TargetGroup's, the class's, the default
 //	no TargetGroup selected                           NoTargets         without: clients are refused
 //	Tenant.spec.targetCIDRs that are none             Invalid           without: they admit nothing
+//	target beyond Tenant.spec.quota.targets           QuotaExceeded     that target: what was served before stays (Admit)
 //	address out of Tenant.spec.targetCIDRs            TargetNotAllowed  that address
 //	target without UID, or in an unknown state        Invalid           that target
 //	address with a zone identifier, of no host, or

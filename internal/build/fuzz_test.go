@@ -107,7 +107,7 @@ func validateAll(h hub) {
 				}
 			}
 		case *v1alpha1.TargetGroup:
-			ValidateTargetGroup(o, nil)
+			ValidateTargetGroup(o, nil, Admit([]*v1alpha1.TargetGroup{o}, nil))
 		case *v1alpha1.LoadBalancerClass:
 			ValidateClass(o)
 		case *v1alpha1.Tenant:

@@ -3,6 +3,7 @@ package build
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -10,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/lb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 )
 
@@ -120,6 +122,14 @@ func drawTargetGroup(t *rapid.T) *v1alpha1.TargetGroup {
 			DrainFor: drawDuration(t, "drainFor"),
 		})
 	}
+	for i := range g.Spec.Targets {
+		if key := countsAs(&g.Spec.Targets[i]); rapid.Bool().Draw(t, "listed?") && !slices.Contains(g.Status.WithinQuota, key) {
+			g.Status.WithinQuota = append(g.Status.WithinQuota, key)
+		}
+	}
+	g.Status.Members = rapid.SampledFrom([]string{"", "", "0/0", "1/2"}).Draw(t, "members")
+	g.Status.BeyondQuota = rapid.SampledFrom([]int32{0, 0, 1}).Draw(t, "beyond")
+	g.CreationTimestamp = metav1.Unix(rapid.Int64Range(1, 2).Draw(t, "group created"), 0)
 	return g
 }
 
@@ -174,6 +184,7 @@ func drawTenant(t *rapid.T) *v1alpha1.Tenant {
 	x.CreationTimestamp = metav1.Unix(rapid.Int64Range(1, 2).Draw(t, "created"), 0)
 	x.Spec.TargetCIDRs = rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.0/16", "127.0.0.0/8", "0.0.0.0/0", "fd00::/8", "::/0", "rubbish"}), 0, 3).Draw(t, "cidrs")
 	x.Spec.Classes = rapid.SampledFrom([][]string{nil, {"edge"}, {"other"}}).Draw(t, "classes")
+	x.Spec.Quota = rapid.SampledFrom([]*v1alpha1.TenantQuota{nil, nil, {}, {Targets: new(int32)}, {Targets: ptr.To[int32](1)}, {Targets: ptr.To[int32](3)}}).Draw(t, "quota")
 	x.Spec.Suspend = rapid.IntRange(0, 5).Draw(t, "suspend?") == 0
 	return x
 }

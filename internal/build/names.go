@@ -39,7 +39,7 @@ func (b *Builder) SetNames(names map[string][]netip.Addr) {
 	for _, n := range b.namespaces {
 		for name, g := range maps.Clone(n.named) {
 			if slices.ContainsFunc(g.names, func(x string) bool { return !slices.Equal(old[x], names[x]) }) &&
-				n.putTargetGroup(name, readTargetGroup(g.object, reachOf(n.tenant), names)) {
+				n.putTargetGroup(name, readTargetGroup(g.object, reachOf(n.tenant), n.admission, names)) {
 				b.dirty[n.name] = n
 			}
 		}

@@ -19,6 +19,9 @@ type namespace struct {
 	targetGroups  map[string]*targetGroup
 	// named are those of them that have names.
 	named map[string]*targetGroup
+	// admission is what the Tenant's quota leaves out of them; recount: it is to be judged anew.
+	admission Admission
+	recount   bool
 	// byPair finds TargetGroups by label, as key=value.
 	byPair map[string]map[string]*targetGroup
 	// choices by key; choicesByPair by the label that they demand, "" for none.
@@ -83,13 +86,13 @@ func (n *namespace) setLoadBalancer(name string, l *clusterv1.LoadBalancer) bool
 // setTenant takes the namespace's Tenant, nil for none; names are the addresses that names stand for.
 func (n *namespace) setTenant(t *v1alpha1.Tenant, names map[string][]netip.Addr) {
 	was := reachOf(n.tenant)
-	n.tenant = t
+	n.tenant, n.recount = t, true
 	for name := range n.loadBalancers {
 		n.dirty[name] = true
 	}
 	if now := reachOf(t); !was.equal(now) {
 		for name, g := range maps.Clone(n.targetGroups) {
-			n.putTargetGroup(name, readTargetGroup(g.object, now, names))
+			n.putTargetGroup(name, readTargetGroup(g.object, now, n.admission, names))
 		}
 	}
 }
@@ -98,9 +101,31 @@ func (n *namespace) setTenant(t *v1alpha1.Tenant, names map[string][]netip.Addr)
 func (n *namespace) setTargetGroup(name string, g *v1alpha1.TargetGroup, names map[string][]netip.Addr) bool {
 	var next *targetGroup
 	if g != nil {
-		next = readTargetGroup(g, reachOf(n.tenant), names)
+		next = readTargetGroup(g, reachOf(n.tenant), n.admission, names)
 	}
-	return n.putTargetGroup(name, next)
+	n.recount = n.recount || n.tenant != nil && n.tenant.Spec.Quota != nil && n.tenant.Spec.Quota.Targets != nil
+	return n.putTargetGroup(name, next) || n.recount
+}
+
+// admit judges anew what the Tenant's quota leaves out.
+func (n *namespace) admit(names map[string][]netip.Addr) {
+	if !n.recount {
+		return
+	}
+	n.recount = false
+	groups := make([]*v1alpha1.TargetGroup, 0, len(n.targetGroups))
+	for _, g := range n.targetGroups {
+		groups = append(groups, g.object)
+	}
+	was := n.admission
+	if n.admission = Admit(groups, n.tenant); n.admission.equal(was) {
+		return
+	}
+	for _, g := range groups {
+		if was.concerns(n.admission, g) {
+			n.putTargetGroup(g.Name, readTargetGroup(g, reachOf(n.tenant), n.admission, names))
+		}
+	}
 }
 
 func (n *namespace) putTargetGroup(name string, next *targetGroup) bool {

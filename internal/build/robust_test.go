@@ -25,7 +25,7 @@ func TestNothingPanicsOnNothing(t *testing.T) {
 	}
 	b.SetLastGood(nil)
 	Whole(Objects{LoadBalancers: []*clusterv1.LoadBalancer{nil}}, Options{})
-	if Validate(nil, nil, nil) != nil || ValidateClass(nil) != nil || ValidateTargetGroup(nil, nil) != nil || ValidateTenant(nil) != nil {
+	if Validate(nil, nil, nil) != nil || ValidateClass(nil) != nil || ValidateTargetGroup(nil, nil, Admission{}) != nil || ValidateTenant(nil) != nil {
 		t.Error("a problem of nothing")
 	}
 }

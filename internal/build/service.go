@@ -70,10 +70,10 @@ type Endpoints struct {
 	Problems []lb.Problem
 }
 
-// EndpointsOf reads a TargetGroup in a namespace of a Tenant, or of none if that is nil. It leaves out what an EndpointSlice can't
+// EndpointsOf reads a TargetGroup in a namespace of a Tenant, or of none if that is nil; a is Admit's word on it. It leaves out what an EndpointSlice can't
 // hold, beside what no Tenant may send to: names, loopback and link-local addresses. There one would spoil all of its slice.
-func EndpointsOf(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) Endpoints {
-	read := readTargetGroup(g, reachOf(tenant), nil)
+func EndpointsOf(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant, a Admission) Endpoints {
+	read := readTargetGroup(g, reachOf(tenant), a, nil)
 	f := &findings{object: lb.ObjectRef{Kind: lb.KindTargetGroup, Namespace: g.Namespace, Name: g.Name}, problems: slices.Clone(read.problems)}
 	for _, name := range read.names {
 		f.without("spec.targets", clusterv1.ReasonNotSupported, "targets known by the name %s alone are left out, for a Service of the hub sends to addresses only: write the address beside the name, or use a class with proxies", name)

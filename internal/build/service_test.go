@@ -18,7 +18,7 @@ func TestEndpointsOf(t *testing.T) {
 		g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{Name: fmt.Sprint("t", i), UID: fmt.Sprint("u", i), Addresses: a})
 	}
 	tenant := &v1alpha1.Tenant{Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8", "fd00::/8", "127.0.0.0/8", "169.254.0.0/16", "::1/128"}}}
-	e := EndpointsOf(g, tenant)
+	e := EndpointsOf(g, tenant, Admission{})
 	if got := fmt.Sprint(addressesOf(e.IPv4), addressesOf(e.IPv6)); got != "[10.0.0.1 10.0.0.2] [fd00::1]" {
 		t.Errorf("got %s", got)
 	}

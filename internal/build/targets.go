@@ -137,22 +137,22 @@ func equalCheck(a, b *clusterv1.HealthCheck) bool {
 }
 
 // ValidateTargetGroup judges a TargetGroup in a namespace of a Tenant, or of
-// none if that is nil. Its Problems cost single targets or fields, never others.
-func ValidateTargetGroup(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) []lb.Problem {
+// none if that is nil; a is Admit's word on that namespace. Its Problems cost single targets or fields, never others.
+func ValidateTargetGroup(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant, a Admission) []lb.Problem {
 	if g == nil {
 		return nil
 	}
-	return readTargetGroup(g, reachOf(tenant), nil).problems
+	return readTargetGroup(g, reachOf(tenant), a, nil).problems
 }
 
 // Sendable returns how many targets of a TargetGroup may be sent to; it judges as ValidateTargetGroup does, and
 // expects the best of names.
-func Sendable(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) int {
-	return readTargetGroup(g, reachOf(tenant), nil).sendable
+func Sendable(g *v1alpha1.TargetGroup, tenant *v1alpha1.Tenant, a Admission) int {
+	return readTargetGroup(g, reachOf(tenant), a, nil).sendable
 }
 
 // readTargetGroup reads a TargetGroup whose targets lie within r; names are the addresses that names stand for.
-func readTargetGroup(g *v1alpha1.TargetGroup, r reach, names map[string][]netip.Addr) *targetGroup {
+func readTargetGroup(g *v1alpha1.TargetGroup, r reach, quota Admission, names map[string][]netip.Addr) *targetGroup {
 	f := &findings{object: lb.ObjectRef{Kind: lb.KindTargetGroup, Namespace: g.Namespace, Name: g.Name}}
 	f.healthCheck("spec.healthCheck", g.Spec.HealthCheck)
 	out := &targetGroup{object: g, check: usable(g.Spec.HealthCheck)}
@@ -161,6 +161,10 @@ func readTargetGroup(g *v1alpha1.TargetGroup, r reach, names map[string][]netip.
 		t := &g.Spec.Targets[i]
 		m, ok := f.member(i, t)
 		if !ok {
+			continue
+		}
+		if quota.LeavesOut(g, i) {
+			f.without(fmt.Sprintf("spec.targets[%d]", i), clusterv1.ReasonQuotaExceeded, "target %q is beyond the %d that the Tenant may have, it is left out: take others out, or have the hub's operator set a larger spec.quota.targets", t.Name, quota.bound)
 			continue
 		}
 		m.TargetGroup, m.GroupUID = g.Name, string(g.UID)

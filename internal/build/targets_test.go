@@ -65,7 +65,7 @@ func TestOneTarget(t *testing.T) {
 				tt.change(&x)
 			}
 			g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nodes"}, Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{x}}}
-			read := readTargetGroup(g, reachOf(tenant), map[string][]netip.Addr{"elb.example": {
+			read := readTargetGroup(g, reachOf(tenant), Admission{}, map[string][]netip.Addr{"elb.example": {
 				netip.MustParseAddr("fd00::7"), netip.MustParseAddr("::ffff:10.0.0.8"), netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("192.168.0.1"),
 			}})
 			got, reason := "", ""
@@ -102,7 +102,7 @@ func TestTargetGroupDrains(t *testing.T) {
 	} {
 		g := base()
 		change(g)
-		m := readTargetGroup(g, reachOf(nil), nil).members[ipv4][0]
+		m := readTargetGroup(g, reachOf(nil), Admission{}, nil).members[ipv4][0]
 		want := lb.DrainUnset
 		if g.Spec.Targets[0].DrainFor != nil {
 			want = 0
@@ -120,7 +120,7 @@ func TestATargetTwiceCountsOnce(t *testing.T) {
 		{Name: "b", UID: "u", Addresses: []string{"10.0.0.1"}, Weight: &w},
 		{Name: "c", UID: "u", Addresses: []string{"10.0.0.2"}},
 	}}}
-	read := readTargetGroup(g, reachOf(nil), nil)
+	read := readTargetGroup(g, reachOf(nil), Admission{}, nil)
 	if ms := read.members[ipv4]; len(ms) != 2 || ms[0].Name != "a" || ms[1].Name != "c" || len(read.problems) != 1 {
 		t.Errorf("%+v", read)
 	}
@@ -131,19 +131,19 @@ func TestAFamilyThatTheHubDoesntHaveIsNoProblem(t *testing.T) {
 	group := func(addresses ...string) *v1alpha1.TargetGroup {
 		return &v1alpha1.TargetGroup{Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{{Name: "a", UID: "u", Addresses: addresses}}}}
 	}
-	if p := ValidateTargetGroup(group("10.0.0.1", "fd00::1"), only4); len(p) > 0 {
+	if p := ValidateTargetGroup(group("10.0.0.1", "fd00::1"), only4, Admission{}); len(p) > 0 {
 		t.Errorf("%+v", p)
 	}
-	if n := Sendable(group("10.0.0.1", "fd00::1"), only4); n != 1 {
+	if n := Sendable(group("10.0.0.1", "fd00::1"), only4, Admission{}); n != 1 {
 		t.Errorf("%d targets", n)
 	}
-	if p := ValidateTargetGroup(group("fd00::1"), only4); len(p) != 1 || Sendable(group("fd00::1"), only4) != 0 {
+	if p := ValidateTargetGroup(group("fd00::1"), only4, Admission{}); len(p) != 1 || Sendable(group("fd00::1"), only4, Admission{}) != 0 {
 		t.Errorf("%+v", p)
 	}
-	if n := Sendable(group("10.0.0.1", "fd00::1"), nil); n != 1 {
+	if n := Sendable(group("10.0.0.1", "fd00::1"), nil, Admission{}); n != 1 {
 		t.Errorf("%d targets", n)
 	}
-	if n := Sendable(group("elb.example"), only4); n != 1 {
+	if n := Sendable(group("elb.example"), only4, Admission{}); n != 1 {
 		t.Errorf("%d targets", n)
 	}
 }

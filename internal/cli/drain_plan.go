@@ -89,7 +89,7 @@ func mayTakeNew(o *Objects, g *v1alpha1.TargetGroup, i int) bool {
 	if w := g.Spec.Targets[i].Weight; w != nil && *w == 0 {
 		return false
 	}
-	_, out := problemOfTarget(g, i, o.tenantOf(g.Namespace))
+	_, out := problemOfTarget(g, i, o.tenantOf(g.Namespace), o.admission(g.Namespace))
 	return !out || o.hidden("tenants")
 }
 

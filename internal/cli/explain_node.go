@@ -122,7 +122,7 @@ func targetRung(o *Objects, namespace, name string, n *corev1.Node, g *v1alpha1.
 	}
 	t := &g.Spec.Targets[i]
 	r.State, r.Message = OK, fmt.Sprintf("in TargetGroup %s/%s, %s", g.Namespace, g.Name, strings.Join(t.Addresses, ", "))
-	if p, refused := problemOfTarget(g, i, o.tenantOf(namespace)); refused && !o.hidden("tenants") {
+	if p, refused := problemOfTarget(g, i, o.tenantOf(namespace), o.admission(namespace)); refused && !o.hidden("tenants") {
 		r.State, r.Reason, r.Message = Broken, p.Reason, p.Field+": "+p.Message
 		return r
 	}
@@ -229,17 +229,17 @@ func selects(l *clusterv1.LoadBalancer, g *v1alpha1.TargetGroup) bool {
 }
 
 // problemOfTarget is what is wrong with target i; false: it may be sent to.
-func problemOfTarget(g *v1alpha1.TargetGroup, i int, tenant *v1alpha1.Tenant) (lb.Problem, bool) {
+func problemOfTarget(g *v1alpha1.TargetGroup, i int, tenant *v1alpha1.Tenant, a build.Admission) (lb.Problem, bool) {
 	alone := g.DeepCopy()
 	alone.Spec.Targets = alone.Spec.Targets[i : i+1]
-	if build.Sendable(alone, tenant) > 0 {
+	if build.Sendable(alone, tenant, a) > 0 {
 		return lb.Problem{}, false
 	}
-	at := fmt.Sprintf("spec.targets[%d].", i)
-	for _, p := range build.ValidateTargetGroup(g, tenant) {
-		if strings.HasPrefix(p.Field, at) {
+	at := fmt.Sprintf("spec.targets[%d]", i)
+	for _, p := range build.ValidateTargetGroup(g, tenant, a) {
+		if p.Field == at || strings.HasPrefix(p.Field, at+".") {
 			return p, true
 		}
 	}
-	return lb.Problem{Field: at + "addresses", Reason: clusterv1.ReasonPending, Message: "the target has no address yet"}, true
+	return lb.Problem{Field: at + ".addresses", Reason: clusterv1.ReasonPending, Message: "the target has no address yet"}, true
 }

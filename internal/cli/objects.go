@@ -7,6 +7,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -55,6 +56,12 @@ func (o *Objects) tenantOf(namespace string) *v1alpha1.Tenant {
 		}
 	}
 	return nil
+}
+
+// admission is what its Tenant's quota leaves out of a namespace, as far as its TargetGroups were read.
+func (o *Objects) admission(namespace string) build.Admission {
+	groups := slices.DeleteFunc(slices.Clone(o.TargetGroups), func(g *v1alpha1.TargetGroup) bool { return g.Namespace != namespace })
+	return build.Admit(groups, o.tenantOf(namespace))
 }
 
 // classOf is the class that a LoadBalancer names, else its Tenant's default, else the hub's; with its name where it doesn't exist.

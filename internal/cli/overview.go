@@ -174,9 +174,15 @@ func statusOf(conditions []metav1.Condition, kind string) string {
 }
 
 func (v *Overview) targetGroups(o *Objects) {
+	admitted := map[string]build.Admission{} // by namespace
 	for _, g := range o.TargetGroups {
+		admission, judged := admitted[g.Namespace]
+		if !judged {
+			admission = o.admission(g.Namespace)
+			admitted[g.Namespace] = admission
+		}
 		object := fmt.Sprintf("TargetGroup %s/%s", g.Namespace, g.Name)
-		for _, p := range build.ValidateTargetGroup(g, o.tenantOf(g.Namespace)) {
+		for _, p := range build.ValidateTargetGroup(g, o.tenantOf(g.Namespace), admission) {
 			v.add(Problem{State: Warning, Object: object, Reason: p.Reason, Message: p.Field + ": " + p.Message})
 			break
 		}

@@ -58,7 +58,10 @@ var acceptance = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return metav1.Condition{Status: metav1.ConditionTrue}
 	}
 	a, b := said(before), said(after)
-	return a != b && (a.Status == metav1.ConditionFalse || b.Status == metav1.ConditionFalse)
+	if a.Status != metav1.ConditionFalse && b.Status != metav1.ConditionFalse {
+		return false
+	}
+	return a != b || !slices.Equal(before.Status.WithinQuota, after.Status.WithinQuota)
 }}
 
 // presence lets through creation and deletion.

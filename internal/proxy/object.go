@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -110,7 +112,7 @@ func strip(o Object) {
 		}
 		o.Status = clusterv1.LoadBalancerStatus{}
 	case *v1alpha1.TargetGroup:
-		o.Status = v1alpha1.TargetGroupStatus{}
+		o.Status = quotaOf(o)
 	case *v1alpha1.LoadBalancerClass:
 		o.Status = v1alpha1.LoadBalancerClassStatus{}
 	case *v1alpha1.Tenant:
@@ -126,7 +128,31 @@ func servedAlike(a, b Object) bool {
 		(a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) &&
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
-		epochsOf(a) == epochsOf(b)
+		epochsOf(a) == epochsOf(b) &&
+		quotaAlike(a, b)
+}
+
+// quotaOf is what a TargetGroup's status says that matters here: who is within the Tenant's quota, and whether that was judged.
+func quotaOf(g *v1alpha1.TargetGroup) v1alpha1.TargetGroupStatus {
+	s := v1alpha1.TargetGroupStatus{WithinQuota: g.Status.WithinQuota, BeyondQuota: g.Status.BeyondQuota}
+	if len(s.WithinQuota) > 0 || s.BeyondQuota > 0 || g.Status.Members == "" {
+		return s
+	}
+	if s.Members = "1/1"; strings.HasSuffix(g.Status.Members, "/0") { // how many are well matters to nobody here
+		s.Members = "0/0"
+	}
+	return s
+}
+
+// quotaAlike says that both say the same of that.
+func quotaAlike(a, b Object) bool {
+	x, ok := a.(*v1alpha1.TargetGroup)
+	y, ok2 := b.(*v1alpha1.TargetGroup)
+	if !ok || !ok2 {
+		return true
+	}
+	was, is := quotaOf(x), quotaOf(y)
+	return was.Members == is.Members && was.BeyondQuota == is.BeyondQuota && slices.Equal(was.WithinQuota, is.WithinQuota)
 }
 
 // epochsOf is what a Tenant's status says that matters here.

@@ -100,6 +100,16 @@ type TargetGroupStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Members string `json:"members,omitempty"`
+	// Targets that the Tenant's quota.targets leaves in, as UID/addresses. When there come to be more than it allows, these are served on.
+	// Only in a Tenant's namespace.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=400
+	// +listType=set
+	WithinQuota []string `json:"withinQuota,omitempty"`
+	// How many of the targets are left out, for the Tenant may not have so many.
+	// +optional
+	BeyondQuota int32 `json:"beyondQuota,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map

@@ -986,6 +986,11 @@ func (in *TargetGroupStatus) DeepCopyInto(out *TargetGroupStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.WithinQuota != nil {
+		in, out := &in.WithinQuota, &out.WithinQuota
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -168,7 +169,12 @@ func (r *Reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer, in 
 	if err != nil {
 		return err
 	}
-	f.barren = barren(groups, in.tenant)
+	if f.barren, err = barren(groups, in.tenant, sync.OnceValues(func() (build.Admission, error) {
+		_, a, err := kit.Admit(ctx, r.Client, l.Namespace, in.tenant)
+		return a, err
+	})); err != nil {
+		return err
+	}
 	for i := range groups {
 		f.groups = append(f.groups, groups[i].Name)
 		in.targetGroups = max(in.targetGroups, r.Versions.Of(&groups[i]))
@@ -178,8 +184,8 @@ func (r *Reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer, in 
 }
 
 // barren is why no target of the groups may be sent to, where their specs are to blame; nil: one may, or
-// there is none yet. A group that was accepted isn't read again: there are many LoadBalancers to a group.
-func barren(groups []v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) *proofless {
+// there is none yet. admit judges by the Tenant's quota. A group that was accepted isn't read again: there are many LoadBalancers to a group.
+func barren(groups []v1alpha1.TargetGroup, tenant *v1alpha1.Tenant, admit func() (build.Admission, error)) (*proofless, error) {
 	var first *proofless
 	for i := range groups {
 		g := &groups[i]
@@ -187,14 +193,20 @@ func barren(groups []v1alpha1.TargetGroup, tenant *v1alpha1.Tenant) *proofless {
 			continue
 		}
 		c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionAccepted)
-		if c == nil || c.Status != metav1.ConditionFalse || build.Sendable(g, tenant) > 0 {
-			return nil
+		if c == nil || c.Status != metav1.ConditionFalse {
+			return nil, nil
+		}
+		switch a, err := admit(); {
+		case err != nil:
+			return nil, err
+		case build.Sendable(g, tenant, a) > 0:
+			return nil, nil
 		}
 		if first == nil {
 			first = &proofless{c.Reason, fmt.Sprintf("no target may be sent to: TargetGroup %s: %s", g.Name, c.Message)}
 		}
 	}
-	return first
+	return first, nil
 }
 
 // selected returns the TargetGroups that a LoadBalancer selects; they are shared with the cache.

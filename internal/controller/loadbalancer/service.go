@@ -4,6 +4,7 @@ import (
 	"context"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/ipam"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,7 +38,11 @@ func (r *Reconciler) onService(ctx context.Context, l *clusterv1.LoadBalancer, i
 	if err != nil {
 		return true, reconcile.Result{}, err
 	}
-	state, err := r.Services.Ensure(ctx, service.Wanted{LoadBalancer: l, Class: in.class, Tenant: in.tenant, Problems: f.problems, Groups: groups})
+	_, admission, err := kit.Admit(ctx, r.Client, l.Namespace, in.tenant)
+	if err != nil {
+		return true, reconcile.Result{}, err
+	}
+	state, err := r.Services.Ensure(ctx, service.Wanted{LoadBalancer: l, Class: in.class, Tenant: in.tenant, Admission: admission, Problems: f.problems, Groups: groups})
 	if err != nil {
 		return true, reconcile.Result{}, err
 	}

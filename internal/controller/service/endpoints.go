@@ -28,7 +28,7 @@ func (w *Wanted) slices(s *corev1.Service) (out []*discoveryv1.EndpointSlice, la
 	members := map[discoveryv1.AddressType][]lb.Member{}
 	fix := "see to the targets of the TargetGroups that are selected"
 	for i := range groups {
-		e := build.EndpointsOf(&groups[i], w.Tenant)
+		e := build.EndpointsOf(&groups[i], w.Tenant, w.Admission)
 		members[discoveryv1.AddressTypeIPv4] = append(members[discoveryv1.AddressTypeIPv4], e.IPv4...)
 		members[discoveryv1.AddressTypeIPv6] = append(members[discoveryv1.AddressTypeIPv6], e.IPv6...)
 		if len(e.Problems) > 0 && lack == nil {

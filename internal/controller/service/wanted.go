@@ -20,6 +20,8 @@ type Wanted struct {
 	Class        *v1alpha1.LoadBalancerClass
 	// Tenant of the namespace; nil: the hub operator's.
 	Tenant *v1alpha1.Tenant
+	// Admission is what the Tenant's quota leaves out of the namespace.
+	Admission build.Admission
 	// Problems are build.Validate's.
 	Problems []lb.Problem
 	// Groups are the TargetGroups that it selects; nobody changes them.

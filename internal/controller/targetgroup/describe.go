@@ -28,6 +28,8 @@ type facts struct {
 	group   *v1alpha1.TargetGroup
 	tenant  *v1alpha1.Tenant
 	version proof.Version
+	// admission is what the Tenant's quota leaves out of its namespace.
+	admission build.Admission
 	// proxies of the pools that send to the group, sorted by name.
 	proxies []*proof.Proxy
 	now     metav1.Time
@@ -62,9 +64,9 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: f.group.Generation})
 	}
 	active := len(f.group.Spec.Targets) - len(s.Targets)
-	if problems := build.ValidateTargetGroup(f.group, f.tenant); len(problems) > 0 {
+	if problems := build.ValidateTargetGroup(f.group, f.tenant, f.admission); len(problems) > 0 {
 		// Nobody can say that of targets that are left out.
-		active = min(active, build.Sendable(f.group, f.tenant))
+		active = min(active, build.Sendable(f.group, f.tenant, f.admission))
 		var lines []string
 		for i, p := range problems {
 			if i == 5 {
@@ -76,6 +78,10 @@ func describe(f facts) v1alpha1.TargetGroupStatus {
 		set(v1alpha1.ConditionAccepted, metav1.ConditionFalse, problems[0].Reason, cut(strings.Join(lines, "; ")))
 	} else {
 		set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, clusterv1.ReasonAccepted, "")
+	}
+	s.WithinQuota, s.BeyondQuota = nil, int32(f.admission.Beyond(f.group))
+	if f.tenant != nil {
+		s.WithinQuota = f.admission.Within(f.group)
 	}
 	s.Members = fmt.Sprintf("%d/%d", active, len(f.group.Spec.Targets))
 	byPort := f.group.CheckedByPort()
@@ -113,6 +119,10 @@ func member(f facts, i int) v1alpha1.MemberStatus {
 				}
 			}
 		}
+		return m
+	}
+	if f.admission.LeavesOut(f.group, i) {
+		m.State, m.Message = waiting, "The target is beyond the Tenant's quota."
 		return m
 	}
 	if address == "" {

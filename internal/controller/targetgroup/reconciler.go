@@ -42,12 +42,16 @@ func (r *Reconciler) FleetChanged(c fleet.Change) {
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	g := &v1alpha1.TargetGroup{}
 	if err := r.Client.Get(ctx, req.NamespacedName, g); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		if client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, fmt.Errorf("reading TargetGroup %s: %w", req, err)
+		}
+		_, _, err = r.admit(ctx, req.NamespacedName) // there may be room now
+		return reconcile.Result{}, err
 	}
 	if g.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	tenant, err := kit.TenantOf(ctx, r.Client, g.Namespace)
+	tenant, admission, err := r.admit(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -56,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	next := g.DeepCopy()
-	next.Status = describe(facts{group: g, tenant: tenant, version: r.Versions.Of(g), proxies: proxies, now: metav1.NewTime(r.Now())})
+	next.Status = describe(facts{group: g, tenant: tenant, admission: admission, version: r.Versions.Of(g), proxies: proxies, now: metav1.NewTime(r.Now())})
 	if _, err := kit.PatchStatus(ctx, r.Client, g, next); err != nil {
 		return reconcile.Result{}, fmt.Errorf("TargetGroup %s: %w", req, err)
 	}
@@ -67,6 +71,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	return reconcile.Result{}, nil
+}
+
+// admit judges what the Tenant of a group's namespace may have, and looks soon at the other groups there whose status says otherwise.
+func (r *Reconciler) admit(ctx context.Context, of types.NamespacedName) (*v1alpha1.Tenant, build.Admission, error) {
+	tenant, err := kit.TenantOf(ctx, r.Client, of.Namespace)
+	if err != nil {
+		return nil, build.Admission{}, err
+	}
+	groups, a, err := kit.Admit(ctx, r.Client, of.Namespace, tenant)
+	if err != nil {
+		return nil, build.Admission{}, err
+	}
+	for _, g := range groups {
+		if g.Name != of.Name && g.DeletionTimestamp == nil && !slices.Equal(g.Status.WithinQuota, a.Within(g)) {
+			r.Queue.AddAfter(g.Namespace, g.Name, Pause)
+		}
+	}
+	return tenant, a, nil
 }
 
 // proxies are those that may have connections to the group's targets, sorted by name: those of the pools of all classes

@@ -143,14 +143,13 @@ func uidOf(word string) string {
 	return word
 }
 
-// targetsOver says that the Tenant has more targets than it may; empty: it hasn't. All are sent to: which of them a Tenant's
-// clients could do without, only it knows.
+// targetsOver says that the Tenant has more targets than it may; empty: it hasn't. Which are left out, their TargetGroups say.
 func targetsOver(t *v1alpha1.Tenant, u v1alpha1.TenantUsage) string {
 	q := t.Spec.Quota
 	if q == nil || q.Targets == nil || u.Targets <= *q.Targets {
 		return ""
 	}
-	return fmt.Sprintf("The Tenant has %d targets and may have %d. They are served on: take nodes or targets out, or set a larger spec.quota.targets.", u.Targets, *q.Targets)
+	return fmt.Sprintf("The Tenant has %d targets and may have %d. Those that were served when it had no more, or might have more, are served on; what came after is left out, as the TargetGroups say: take nodes or targets out, or set a larger spec.quota.targets.", u.Targets, *q.Targets)
 }
 
 func describeDeleting(t *v1alpha1.Tenant, loadBalancers, addresses int) v1alpha1.TenantStatus {

@@ -12,6 +12,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	corev1 "k8s.io/api/core/v1"
@@ -220,13 +221,11 @@ func (r *Reconciler) usage(ctx context.Context, t *v1alpha1.Tenant, f *facts) er
 	if err := r.Client.List(ctx, groups, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the TargetGroups of Tenant %s: %w", t.Name, err)
 	}
-	seen := map[string]struct{}{}
+	counted := make([]*v1alpha1.TargetGroup, 0, len(groups.Items))
 	for i := range groups.Items {
-		for _, target := range groups.Items[i].Spec.Targets {
-			seen[target.UID] = struct{}{}
-		}
+		counted = append(counted, &groups.Items[i])
 	}
-	f.usage.Targets = int32(len(seen))
+	f.usage.Targets = int32(build.CountTargets(counted))
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(t.NamespaceName()), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the LoadBalancers of Tenant %s: %w", t.Name, err)
