@@ -157,11 +157,9 @@ func (w *world) anotherNode(t *testing.T, tenant *fleet.Tenant) (string, []*flee
 	for _, port := range []uint16{uint16(web.Spec.Ports[0].NodePort), 10256} {
 		relays = append(relays, startRelay(t, netip.AddrPortFrom(address, port), netip.AddrPortFrom(first, port)))
 	}
-	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-9"}, Spec: v1.NodeSpec{Unschedulable: true}}
-	must(t, tenant.API.Create(t.Context(), node))
-	node.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address.String()}}
-	must(t, tenant.API.Status().Update(t.Context(), node))
-	return node.Name, relays
+	const name = "node-9"
+	registerNode(t, tenant, name, address)
+	return name, relays
 }
 
 // host is the network namespace of a process.

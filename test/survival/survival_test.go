@@ -28,6 +28,7 @@ var inProcess = []scenario{
 	{name: "SameName", run: sameName},
 	{name: "TenantRestored", run: tenantRestored},
 	{name: "SecondCluster", run: secondCluster},
+	{name: "NodesWithoutKubeProxy", run: nodesWithoutKubeProxy},
 	{name: "TenantDeleted", run: tenantDeleted, once: true},
 }
 
