@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// patience is how long one probe may take in all.
+	// patience is how long the hub may take for a kubeconfig, and then a control plane for all that it is asked.
 	patience = 5 * time.Second
 	// mostRead is how much of an answer is read, in bytes. A namespace with large annotations has less.
 	mostRead = 1 << 20
@@ -45,8 +45,10 @@ func found(reason, format string, args ...any) Found {
 }
 
 // ask has an API server say which version it has, and who it is. The second proves that it knows the kubeconfig's user and has its
-// store. It ends when ctx does.
+// store. It ends when ctx does, and when it takes too long.
 func ask(ctx context.Context, cfg *rest.Config) Found {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	server, client, err := clientFor(cfg)
 	if err != nil {
 		return found(controlplanev1.ReasonKubeconfigInvalid, "its certificates or its key don't parse: mend them")

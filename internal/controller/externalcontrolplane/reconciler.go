@@ -137,7 +137,9 @@ func set(o *controlplanev1.ExternalControlPlane, c metav1.Condition) {
 func (r *Reconciler) probe(ctx context.Context, namespace, cluster string) *Found {
 	s := &corev1.Secret{}
 	s.Namespace, s.Name = namespace, cluster+"-kubeconfig"
-	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(s), s)
+	reading, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := r.Reader.Get(reading, client.ObjectKeyFromObject(s), s)
 	if err == nil {
 		out := r.use(ctx, s, cluster)
 		return &out

@@ -29,7 +29,7 @@ type subject struct {
 	cluster    types.UID
 }
 
-// probe asks one control plane. nil: the hub didn't answer, and nothing was found.
+// probe asks one control plane, and takes its time, but not for ever. nil: the hub didn't answer, and nothing was found.
 type probe func(context.Context) *Found
 
 // rounds asks each control plane again and again, at most once at a time. It is safe for concurrent use.
@@ -76,7 +76,7 @@ func (r *rounds) look(key types.NamespacedName, of subject, available bool, p pr
 	case pause > 0:
 		return x.held, pause
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithCancel(context.Background())
 	x.cancel = cancel
 	r.running.Go(func() {
 		defer cancel()

@@ -83,6 +83,8 @@ func says(reason string) func(context.Context) *Found {
 }
 
 func hangs(ctx context.Context) *Found {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	<-ctx.Done()
 	return &Found{Reason: controlplanev1.ReasonUnreachable}
 }
