@@ -18,6 +18,7 @@ func restarted(h *hub) {
 	stop := h.manager(app.LeaderElection{})
 	h.stage("192.0.2.104/29")
 	p := h.proxy("1")
+	p.rest() // it renews when it is told to
 	p.catchUp()
 	served := h.loadBalancer("served", 80)
 	h.waitFor(served, "AddressGranted=True")
@@ -56,6 +57,7 @@ func asked(h *hub) {
 	stop := h.manager(app.LeaderElection{})
 	h.stage("192.0.2.208/30")
 	p := h.proxy("1")
+	p.rest() // it renews when it is asked to
 	p.catchUp()
 	stop()
 	meanwhile := h.loadBalancer("meanwhile", 80)

@@ -39,7 +39,8 @@ func machines(h *hub) {
 		s.catchUp()
 		look(s)
 	}
-	alive.beat() // the others fall silent
+	there.rest() // both fall silent
+	gone.rest()
 	h.create(object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "machines.cluster.x-k8s.io", map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/cluster-api"}},
 		"spec": map[string]any{

@@ -16,9 +16,11 @@ import (
 func TestRestoredHub(t *testing.T) {
 	h := newHub(t)
 	h.name = "restored"
+	defer h.explain()
 	h.manager(app.LeaderElection{Enabled: true, LeaseDuration: 60 * time.Second, RenewDeadline: 50 * time.Second, RetryPeriod: 200 * time.Millisecond})
 	h.stage("192.0.2.0/29")
 	p := h.proxy("1")
+	p.rest() // it renews when it is told to
 	p.catchUp()
 	one := h.loadBalancer("one", 80)
 	h.waitFor(one, "AddressGranted=True")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -16,7 +17,7 @@ import (
 )
 
 // standin writes what a proxy writes, in its order: exceptions, then how far it
-// has come. It "applies" by listing everything when the test says so.
+// has come. It "applies" by listing everything when the test says so. Its Lease it renews as a proxy does, until it is told to rest.
 type standin struct {
 	*hub
 	name    string
@@ -29,9 +30,16 @@ type standin struct {
 	changed string
 	serves  []v1alpha1.ServedAddress // in the scenario's namespace
 	epoch   int64
+
+	renewing sync.Mutex
+	// rest ends the renewals that nobody asks for.
+	rest func()
 }
 
-// proxy registers a stand-in of the scenario's pool, whose Lease is written once.
+// renewEvery is how often a proxy renews its Lease.
+const renewEvery = 10 * time.Second
+
+// proxy registers a stand-in of the scenario's pool, and writes its Lease.
 func (h *hub) proxy(name string) *standin {
 	h.t.Helper()
 	name = h.name + "-" + name
@@ -39,17 +47,25 @@ func (h *hub) proxy(name string) *standin {
 	p := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ProxySpec{Pool: h.name}}
 	h.create(p)
 	h.eventually("a boot to be registered", func(ctx ctx) error {
+		if err := h.api.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
 		p.Status.Boot, p.Status.Seq, p.Status.Phase = s.boot, 1, v1alpha1.ProxyStarting
 		return h.api.Status().Update(ctx, p)
 	})
 	s.renew()
+	s.rest = s.repeat(renewEvery, func(ctx context.Context) error {
+		_ = s.tryRenew(ctx) // where nobody is there to hear it, the next one is heard
+		return nil
+	})
 	return s
 }
 
+// often is how often a stand-in does what it does again and again.
+const often = 20 * time.Millisecond
+
 // beat renews the Lease again and again until the test ends: whoever comes sees one.
-func (s *standin) beat() {
-	s.repeat(s.tryRenew)
-}
+func (s *standin) beat() { s.repeat(often, s.tryRenew) }
 
 // renew renews the Lease.
 func (s *standin) renew() {
@@ -62,7 +78,7 @@ func (s *standin) renew() {
 // answer renews the Lease whenever a manager asks anew, until the test ends, and never else.
 func (s *standin) answer() {
 	answered := ""
-	s.repeat(func(ctx context.Context) error {
+	s.repeat(often, func(ctx context.Context) error {
 		p := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
@@ -71,15 +87,23 @@ func (s *standin) answer() {
 		if question == answered {
 			return nil
 		}
+		if err := s.tryRenew(ctx); err != nil {
+			return err
+		}
 		answered = question
-		return s.tryRenew(ctx)
+		return nil
 	})
 }
 
 func (s *standin) tryRenew(ctx context.Context) error {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
 	now := metav1.NewMicroTime(time.Now())
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: s.name}}
 	err := s.api.Get(ctx, client.ObjectKeyFromObject(l), l)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
 	l.Spec.HolderIdentity, l.Spec.RenewTime = &s.name, &now
 	l.Annotations = map[string]string{v1alpha1.AnnotationBoot: s.boot}
 	if err != nil {
@@ -91,40 +115,48 @@ func (s *standin) tryRenew(ctx context.Context) error {
 // die deletes the Lease, which is what a silent proxy's looks like after a while.
 func (s *standin) die() {
 	s.t.Helper()
+	s.rest()
 	s.delete(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: s.name}})
 }
 
 // run applies again and again until the test ends.
-func (s *standin) run() { s.repeat(s.apply) }
+func (s *standin) run() { s.repeat(often, s.apply) }
 
-func (s *standin) repeat(f func(context.Context) error) {
+// repeat does something again and again until the test ends, or stop is called. What fails is tried again, as a proxy does; what
+// failed last fails the test.
+func (s *standin) repeat(every time.Duration, f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
+	ended := make(chan error, 1)
 	go func() {
-		defer close(done)
-		tick := time.NewTicker(20 * time.Millisecond)
+		var last error
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
+				ended <- last
 				return
 			case <-tick.C:
 			}
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				s.t.Errorf("stand-in %s: %v", s.name, err)
-				return
+			if err := f(ctx); ctx.Err() == nil {
+				last = err
 			}
 		}
 	}()
-	s.t.Cleanup(func() { cancel(); <-done })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("stand-in %s: %v", s.name, err)
+		}
+	})
+	s.t.Cleanup(stop)
+	return stop
 }
 
-// catchUp applies once.
+// catchUp applies once; what somebody else changed meanwhile is tried again.
 func (s *standin) catchUp() {
 	s.t.Helper()
-	if err := s.apply(s.t.Context()); err != nil {
-		s.t.Fatalf("stand-in %s: %v", s.name, err)
-	}
+	s.eventually("stand-in "+s.name+" to apply", s.apply)
 }
 
 func (s *standin) apply(ctx context.Context) error {
