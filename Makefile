@@ -1,6 +1,6 @@
 # Fairlead. Two commands do everything: make demo and make test.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check generate bench bench-dataplane build kube metallb capi
+.PHONY: help demo test test-capi check generate bench bench-dataplane build kube metallb capi
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
@@ -19,6 +19,9 @@ test: build kube metallb ## As root: all tests: units, data planes in network na
 	go test -timeout 20m -v ./test/survival # likewise
 	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
 	go -C hack/kube test -timeout 10m ./...
+
+test-capi: build kube capi ## As root: a load balancer of a control plane, under Cluster API's own controllers
+	go -C test/capi vet ./... && go -C test/capi test -timeout 20m -v ./...
 
 check: ## Formatting, vet, staticcheck, import rules, generated code up to date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run: gofmt -w on these files"; exit 1; }

@@ -16,6 +16,7 @@ var beside = map[string][]string{
 	"hack/kube/go.mod":    nil,
 	"hack/metallb/go.mod": commonly,
 	"hack/capi/go.mod":    commonly,
+	"test/capi/go.mod":    append([]string{"k8s.io", "sigs.k8s.io/controller-runtime"}, commonly...),
 }
 
 // commonly are those that hang on nothing of Kubernetes.

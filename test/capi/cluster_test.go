@@ -1,0 +1,208 @@
+package capi_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	_ "embed"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"testing"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	kcpv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// clusterName is the Cluster's of testdata/cluster.yaml, and of all that belongs to it.
+	clusterName = "prod"
+	// patience is how long Cluster API may take for a Machine or for all: about 20 s each while nothing else runs.
+	patience = 6 * time.Minute
+)
+
+//go:embed testdata/cluster.yaml
+var clusterYAML []byte
+
+// cluster is a Cluster of Cluster API whose control plane is behind a load balancer of ours.
+type cluster struct {
+	t         *testing.T
+	hub       *hub
+	namespace string
+	endpoint  netip.AddrPort
+}
+
+// startCluster makes a Cluster with one control plane Machine, behind a load balancer, and waits until Cluster API reaches it there.
+func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, observe func(context.Context, []capiv1.Machine) error) *cluster {
+	h.t.Helper()
+	began := time.Now()
+	c := &cluster{t: h.t, hub: h, namespace: l.Namespace}
+	h.startCloud(l.Namespace, machines, observe)
+	h.create(l)
+	c.endpoint = c.served(l)
+	objects, err := parse(clusterYAML)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, o := range objects {
+		u := &unstructured.Unstructured{Object: o}
+		u.SetNamespace(c.namespace)
+		h.create(u)
+	}
+	c.publish()
+	c.settle(1)
+	h.t.Logf("%s: one member after %s", c.namespace, time.Since(began).Round(time.Second))
+	return c
+}
+
+// served waits until a load balancer is served, and returns where.
+func (c *cluster) served(l *clusterv1.LoadBalancer) netip.AddrPort {
+	c.t.Helper()
+	wait(c.t, c.hub.api, l, soon, "served", func(l *clusterv1.LoadBalancer) error {
+		if len(l.Status.Addresses) == 0 {
+			return fmt.Errorf("it has no address")
+		}
+		return isTrue(l.Status.Conditions, clusterv1.ConditionProgrammed)
+	})
+	address, err := netip.ParseAddr(l.Status.Addresses[0].Value)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return netip.AddrPortFrom(address, apiServerPort)
+}
+
+// publish says where the Cluster's control plane is, waits until the Cluster says so too, and lets the infrastructure go on.
+func (c *cluster) publish() {
+	c.t.Helper()
+	began := time.Now()
+	c.hub.create(&clusterv1.ClusterEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName}, Spec: clusterv1.ClusterEndpointSpec{
+		Cluster: clusterName, Host: c.endpoint.Addr().String(), Port: int32(c.endpoint.Port()), Type: clusterv1.ClusterEndpointExternalControlPlane,
+	}})
+	wait(c.t, c.hub.api, c.object(), soon, "endpoint "+c.endpoint.String(), func(o *capiv1.Cluster) error {
+		e := o.Spec.ControlPlaneEndpoint
+		if got := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))); got != c.endpoint.String() {
+			return fmt.Errorf("it has %s", got)
+		}
+		return nil
+	})
+	c.t.Logf("%s: endpoint published after %s", c.namespace, time.Since(began).Round(time.Millisecond))
+	patch := []byte(`{"metadata":{"annotations":{"` + capiv1.PausedAnnotation + `":null}}}`)
+	if err := c.hub.api.Patch(c.t.Context(), infra("DevCluster", c.namespace, clusterName), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) object() *capiv1.Cluster {
+	return &capiv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName}}
+}
+
+func (c *cluster) controlPlane() *kcpv1.KubeadmControlPlane {
+	return &kcpv1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName}}
+}
+
+// settle waits until the control plane is as it is wanted, with that many members, all available, and none besides.
+func (c *cluster) settle(replicas int32) {
+	c.t.Helper()
+	wait(c.t, c.hub.api, c.controlPlane(), patience, fmt.Sprintf("%d members", replicas), func(p *kcpv1.KubeadmControlPlane) error {
+		if p.Status.ObservedGeneration != p.Generation {
+			return fmt.Errorf("its controller has seen generation %d, not %d", p.Status.ObservedGeneration, p.Generation)
+		}
+		s := p.Status
+		all, current, available := ptr.Deref(s.Replicas, 0), ptr.Deref(s.UpToDateReplicas, 0), ptr.Deref(s.AvailableReplicas, 0)
+		if all != replicas || current != replicas || available != replicas {
+			return fmt.Errorf("of %d members %d are up to date, and %d available: %v", all, current, available, whatIsWrong(s.Conditions))
+		}
+		return nil
+	})
+}
+
+// whatIsWrong are the messages of conditions.
+func whatIsWrong(conditions []metav1.Condition) (all []string) {
+	for _, c := range conditions {
+		if c.Message != "" {
+			all = append(all, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Message))
+		}
+	}
+	return all
+}
+
+// scale has the control plane have that many members, and waits until it has.
+func (c *cluster) scale(replicas int32) {
+	c.t.Helper()
+	c.change(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas), replicas)
+}
+
+// rollOut has each member replaced by one of another version, and waits until they are.
+func (c *cluster) rollOut(version string, replicas int32) {
+	c.t.Helper()
+	c.change(fmt.Sprintf(`{"spec":{"version":%q}}`, version), replicas)
+}
+
+func (c *cluster) change(patch string, replicas int32) {
+	c.t.Helper()
+	began := time.Now()
+	if err := c.hub.api.Patch(c.t.Context(), c.controlPlane(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		c.t.Fatal(err)
+	}
+	c.settle(replicas)
+	c.t.Logf("%s: %s after %s", c.namespace, patch, time.Since(began).Round(time.Second))
+}
+
+// machines are the Machines that there are.
+func (c *cluster) machines() []capiv1.Machine {
+	c.t.Helper()
+	list := &capiv1.MachineList{}
+	if err := c.hub.api.List(c.t.Context(), list, client.InNamespace(c.namespace)); err != nil {
+		c.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// visited begins to visit the control plane, as its kubeconfig says how.
+func (c *cluster) visited() *visitor {
+	c.t.Helper()
+	secret := &corev1.Secret{}
+	if err := c.hub.api.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: clusterName + "-kubeconfig"}, secret); err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if want := "https://" + c.endpoint.String(); config.Host != want {
+		c.t.Fatalf("the kubeconfig leads to %s, not by the load balancer at %s", config.Host, want)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(config.CAData) {
+		c.t.Fatal("the kubeconfig has no certificate authority")
+	}
+	return startVisitor(c.t, config.Host, &tls.Config{RootCAs: roots})
+}
+
+// delete deletes the Cluster, and waits until nothing of it is left.
+func (c *cluster) delete() {
+	c.t.Helper()
+	began := time.Now()
+	if err := c.hub.api.Delete(c.t.Context(), c.object()); err != nil {
+		c.t.Fatal(err)
+	}
+	kubetest.Eventually(c.t, patience, "Cluster "+c.namespace+"/"+clusterName+" to be gone", func(ctx context.Context) error {
+		err := c.hub.api.Get(ctx, client.ObjectKeyFromObject(c.object()), c.object())
+		if err == nil {
+			return fmt.Errorf("it is there, with %d Machines", len(c.machines()))
+		}
+		return client.IgnoreNotFound(err)
+	})
+	c.t.Logf("%s: deleted after %s", c.namespace, time.Since(began).Round(time.Second))
+}

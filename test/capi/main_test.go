@@ -1,0 +1,48 @@
+package capi_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/internal/testkit/netns"
+)
+
+// insideEnv is set in the process that runs the tests, in a network namespace of its own.
+const insideEnv = "FAIRLEAD_CAPI_INSIDE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(insideEnv) != "" {
+		os.Exit(m.Run())
+	}
+	if err := runInside(); err != nil {
+		var ended *exec.ExitError
+		if errors.As(err, &ended) && ended.ExitCode() > 0 {
+			os.Exit(ended.ExitCode())
+		}
+		fmt.Fprintln(os.Stderr, "running the tests in a network namespace:", err)
+		os.Exit(1)
+	}
+}
+
+// runInside runs this program in a network namespace that has nothing but loopback. It ends with this process.
+func runInside() error {
+	network := netns.New()
+	defer network.Close()
+	inside := network.Namespace("cluster-api")
+	if err := network.Err(); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return inside.Do(cmd.Run) // on one thread to its end, which the signal goes by
+}

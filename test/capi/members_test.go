@@ -1,0 +1,54 @@
+package capi_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	capiv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// overWrittenMembers is a load balancer of the members that writeMembers writes.
+func overWrittenMembers(namespace string) *clusterv1.LoadBalancer {
+	return &clusterv1.LoadBalancer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
+		Spec: clusterv1.LoadBalancerSpec{
+			ClassName: edge,
+			Ports:     []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
+			Selector:  &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelFor: clusterName}},
+		},
+	}
+}
+
+// writeMembers has a load balancer's members be the Machines that there are: one is added when it has an address, and removed when it is
+// gone, as by whoever holds up no Machine's deletion.
+func (h *hub) writeMembers(ctx context.Context, namespace string, machines []capiv1.Machine) error {
+	targets := []v1alpha1.Target{}
+	for _, m := range machines {
+		for _, a := range m.Status.Addresses {
+			if a.Type == capiv1.MachineInternalIP {
+				targets = append(targets, v1alpha1.Target{Name: m.Name, UID: string(m.UID), Addresses: []string{a.Address}})
+			}
+		}
+	}
+	slices.SortFunc(targets, func(a, b v1alpha1.Target) int { return strings.Compare(a.Name, b.Name) })
+	group := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: clusterName + "-0", Labels: map[string]string{v1alpha1.LabelFor: clusterName},
+	}}
+	if err := h.api.Get(ctx, client.ObjectKeyFromObject(group), group); client.IgnoreNotFound(err) != nil {
+		return err
+	} else if err != nil {
+		group.Spec.Targets = targets
+		return h.api.Create(ctx, group)
+	}
+	if equality.Semantic.DeepEqual(group.Spec.Targets, targets) {
+		return nil
+	}
+	group.Spec.Targets = targets
+	return h.api.Update(ctx, group)
+}
