@@ -83,7 +83,7 @@ func plan(s scene) planned {
 			delete(s.stopped, t.Address)
 			p.want = append(p.want, t.Member)
 			status.State = stateOf(outside[t.Address].Health)
-			p.again = p.again || status.State == contract.StateAdding
+			p.again = p.again || status.State != contract.StateActive
 		default:
 			if known[t.Address] {
 				continue // of several that leave at one address, one is told
