@@ -1,0 +1,118 @@
+package machines
+
+import (
+	"slices"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/member"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Annotations of Cluster API that say that nobody is to write an object, and that it is deleted because it is in another hub.
+const (
+	PausedAnnotation = "cluster.x-k8s.io/paused"
+	MovesAnnotation  = "clusterctl.cluster.x-k8s.io/delete-for-move"
+)
+
+// scaleDownTaint is the cluster autoscaler's, on a Node that it is about to take away.
+const scaleDownTaint = "ToBeDeletedByClusterAutoscaler"
+
+// zoneLabel of a Node.
+const zoneLabel = "topology.kubernetes.io/zone"
+
+// Machine is what is read of a Machine or Node.
+type Machine struct {
+	Name, UID, Zone     string
+	Labels, Annotations map[string]string
+	Addresses           []member.Address
+	// Deleting: it has a deletion timestamp.
+	Deleting bool
+	// Dead: it is known not to run any more. Cluster API's health check says so; a Machine that is only out of reach is not.
+	Dead bool
+	// Cause inferred to take it out.
+	Cause member.Cause
+}
+
+// Cluster whose Machine it is; "": none's.
+func (m *Machine) Cluster() string { return m.Labels[member.ClusterNameLabel] }
+
+// Disabled by a person.
+func (m *Machine) Disabled() bool {
+	_, ok := m.Annotations[clusterv1.DisabledAnnotation]
+	return ok
+}
+
+// Still is why nobody may write it now; "": one may.
+func (m *Machine) Still() string {
+	if _, ok := m.Annotations[MovesAnnotation]; ok {
+		return "it moves to another hub"
+	}
+	if _, ok := m.Annotations[PausedAnnotation]; ok {
+		return "it is paused"
+	}
+	return ""
+}
+
+// Read reads a Machine, in Cluster API's v1beta2 or v1beta1, or a Node. What isn't as the API has it counts as absent.
+func Read(u *unstructured.Unstructured) Machine {
+	m := Machine{
+		Name: u.GetName(), UID: string(u.GetUID()), Labels: u.GetLabels(), Annotations: u.GetAnnotations(),
+		Deleting: u.GetDeletionTimestamp() != nil, Zone: word(u, "spec", "failureDomain"),
+	}
+	for _, a := range list(u, "status", "addresses") {
+		m.Addresses = append(m.Addresses, member.Address{Type: text(a, "type"), Value: text(a, "address")})
+	}
+	if u.GetKind() == "Node" {
+		m.Zone = m.Labels[zoneLabel]
+		if slices.ContainsFunc(list(u, "spec", "taints"), func(t map[string]any) bool { return text(t, "key") == scaleDownTaint }) {
+			m.Cause = member.ScaleDown
+		}
+		return m
+	}
+	for _, c := range slices.Concat(list(u, "status", "conditions"), list(u, "status", "v1beta2", "conditions")) {
+		switch is := text(c, "status"); text(c, "type") {
+		case "Updating":
+			if is == "True" {
+				m.Cause = member.InPlaceUpdate
+			}
+		case "HealthCheckSucceeded":
+			m.Dead = m.Dead || is == "False"
+		}
+	}
+	return m
+}
+
+func word(u *unstructured.Unstructured, fields ...string) string {
+	s, _, err := unstructured.NestedString(u.Object, fields...)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// list reads a list of objects; it is shared with u.
+func list(u *unstructured.Unstructured, fields ...string) []map[string]any {
+	v, _, err := unstructured.NestedFieldNoCopy(u.Object, fields...)
+	if err != nil {
+		return nil
+	}
+	items, ok := v.([]any)
+	if !ok {
+		return nil
+	}
+	var out []map[string]any
+	for _, i := range items {
+		if o, ok := i.(map[string]any); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func text(o map[string]any, field string) string {
+	s, ok := o[field].(string)
+	if !ok {
+		return ""
+	}
+	return s
+}

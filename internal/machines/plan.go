@@ -1,0 +1,276 @@
+package machines
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Group is one of a LoadBalancer's generated TargetGroups.
+type Group struct {
+	// Object; nil: it isn't there.
+	Object *v1alpha1.TargetGroup
+	// Proxies that may send to its targets, sorted by name.
+	Proxies []*proof.Proxy
+	// Since is the version at which one of its targets was first seen as it stands there now.
+	Since func(*v1alpha1.Target) proof.Version
+}
+
+// Facts are what a Plan is made from.
+type Facts struct {
+	LoadBalancer *clusterv1.LoadBalancer
+	// Shared by all members.
+	Shared member.LoadBalancer
+	// Selects says whether a Machine is the LoadBalancer's target.
+	Selects func(*Machine) bool
+	// Machines are all of the namespace, or all Nodes.
+	Machines []Machine
+	// Groups by their number.
+	Groups []Group
+	// Waited says for how long a Machine has been to leave.
+	Waited func(uid string) time.Duration
+}
+
+// Member is one that is a target, or was one.
+type Member struct {
+	Machine *Machine
+	// Seen is what was decided on.
+	Seen member.Member
+	member.Decision
+	// Address that it is served at, or would be.
+	Address string
+	// Forgotten: nothing of the LoadBalancer's is left of it but what is noted on the Machine.
+	Forgotten bool
+}
+
+// Annotations that its Machine is to have.
+func (m *Member) Annotations(l *clusterv1.LoadBalancer) map[string]string {
+	d := m.Decision
+	if m.Forgotten {
+		d.State = ""
+	}
+	return member.Annotate(m.Machine.Annotations, l.Name, d, HookType(l), m.Seen.Deleting)
+}
+
+// Unsettled says that what proxies say next may move it on.
+func (m *Member) Unsettled() bool {
+	switch m.State {
+	case member.Adding, member.Unhealthy, member.Removing, member.Disabling, member.Updating:
+		return true
+	}
+	return m.Reason == member.ReasonPartlySeen || m.Reason == member.ReasonLastActive
+}
+
+// Plan is what is to be.
+type Plan struct {
+	// Members sorted by name.
+	Members []Member
+	// Groups are the targets of each, by its number.
+	Groups [][]v1alpha1.Target
+}
+
+// HookType by which a LoadBalancer holds its Machines.
+func HookType(l *clusterv1.LoadBalancer) clusterv1.HookType {
+	if h := l.Spec.MachineHooks; h != nil && h.Type != "" {
+		return h.Type
+	}
+	return clusterv1.HookPreDrain
+}
+
+// DefaultMaxWait is how long a hook holds a Machine, where the LoadBalancer doesn't say.
+const DefaultMaxWait = 10 * time.Minute
+
+// Held says how a LoadBalancer holds its Machines.
+func Held(l *clusterv1.LoadBalancer) member.LoadBalancer {
+	out := member.LoadBalancer{Hooked: HookType(l) != clusterv1.HookNone, MaxWait: DefaultMaxWait, Release: true}
+	if h := l.Spec.MachineHooks; h != nil {
+		if h.MaxWait != nil {
+			out.MaxWait = h.MaxWait.Duration
+		}
+		out.Release = h.OnMaxWait != clusterv1.OnMaxWaitBlock
+	}
+	return out
+}
+
+// own are the LoadBalancer's addresses.
+func own(l *clusterv1.LoadBalancer) []string {
+	out := slices.Clone(l.Spec.Addresses)
+	for _, a := range l.Status.Addresses {
+		out = append(out, a.Value)
+	}
+	if l.Spec.Endpoint != nil {
+		out = append(out, l.Spec.Endpoint.Host)
+	}
+	for _, e := range l.Spec.AlternateEndpoints {
+		out = append(out, e.Host)
+	}
+	return out
+}
+
+// place is where a target stands.
+type place struct {
+	group *Group
+	at    int
+}
+
+// Make makes a Plan.
+func Make(f Facts) Plan {
+	l := f.LoadBalancer
+	have := make([][]v1alpha1.Target, len(f.Groups))
+	places := map[string]place{}
+	for i := range f.Groups {
+		if f.Groups[i].Object == nil {
+			continue
+		}
+		have[i] = f.Groups[i].Object.Spec.Targets
+		for at := range have[i] {
+			if uid := have[i][at].UID; places[uid].group == nil {
+				places[uid] = place{&f.Groups[i], at}
+			}
+		}
+	}
+	isOwn := member.OwnAddresses(own(l)...)
+	var out Plan
+	usable := map[string][]string{}
+	for i := range f.Machines {
+		m := &f.Machines[i]
+		p, placed := places[m.UID]
+		x := Member{Machine: m}
+		x.Seen = member.Member{
+			Name: m.Name, Selected: f.Selects(m), Deleting: m.Deleting, Dead: m.Dead, Disabled: m.Disabled(), Cause: m.Cause,
+			Hook: member.Hooked(m.Annotations, l.Name), Was: member.StateIn(m.Annotations, l.Name), Waited: f.Waited(m.UID),
+		}
+		if !placed && !x.Seen.Selected && !x.Seen.Hook && x.Seen.Was == "" {
+			continue
+		}
+		addresses := member.Addresses(m.Addresses, l.Spec.AddressTypes, isOwn)
+		usable[m.UID] = addresses
+		x.Seen.Addressed = len(addresses) > 0
+		x.Address = (&v1alpha1.Target{Addresses: addresses}).ServedAddress()
+		if placed {
+			t := &p.group.Object.Spec.Targets[p.at]
+			x.Address = t.ServedAddress()
+			if x.Seen.Placed = t.State; x.Seen.Placed != v1alpha1.TargetDraining {
+				x.Seen.Placed = v1alpha1.TargetServing
+			}
+			x.Seen.Sight = member.Look(member.Asked{
+				Removal: proof.Removal{
+					Namespace: l.Namespace, GroupUID: string(p.group.Object.UID), TargetUID: t.UID, Address: x.Address, Version: p.group.Since(t),
+				},
+				Draining: p.group.Object.Drains(p.at),
+			}, p.group.Proxies)
+		}
+		out.Members = append(out.Members, x)
+	}
+	slices.SortFunc(out.Members, func(a, b Member) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+	out.decide(f.Shared)
+	if f.Shared.Frozen != "" {
+		out.Groups = have
+		return out
+	}
+	var targets []member.Resolved
+	for i := range out.Members {
+		x := &out.Members[i]
+		r := member.Resolved{Name: x.Machine.Name, UID: x.Machine.UID, Zone: x.Machine.Zone, State: x.Want}
+		if x.Want == v1alpha1.TargetServing && x.Machine.Still() == "" {
+			r.Addresses = usable[x.Machine.UID] // one that drains is asked about at the address that it had
+		}
+		targets = append(targets, r)
+	}
+	out.Groups = member.Place(have, targets)
+	return out
+}
+
+// decide has the members judged. A Machine that nobody may write stays as it is; it counts for the others as what it is.
+func (p *Plan) decide(shared member.LoadBalancer) {
+	in := make([]member.Member, len(p.Members))
+	for i := range p.Members {
+		in[i] = p.Members[i].Seen
+	}
+	for i, d := range member.Decide(shared, in) {
+		x := &p.Members[i]
+		if why := x.Machine.Still(); why != "" {
+			d = member.Decision{State: x.Seen.Was, Reason: member.ReasonFrozen, Message: why, Want: x.Seen.Placed, Hook: x.Seen.Hook}
+		}
+		x.Decision = d
+		x.Forgotten = d.State == member.Removed && !x.Seen.Selected && !x.Seen.Deleting && x.Seen.Placed == member.Absent && !x.Seen.Hook && !d.Hook
+	}
+}
+
+// Changes says whether a TargetGroup or a Machine is to be written.
+func (p *Plan) Changes(f Facts) bool {
+	if f.Shared.Frozen != "" {
+		return false
+	}
+	if len(p.Groups) != len(f.Groups) {
+		return true
+	}
+	for i := range f.Groups {
+		if o := f.Groups[i].Object; o == nil || !SameTargets(o.Spec.Targets, p.Groups[i]) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Members, func(m Member) bool {
+		return !maps.Equal(m.Machine.Annotations, m.Annotations(f.LoadBalancer))
+	})
+}
+
+// SameTargets says that a TargetGroup need not be written.
+func SameTargets(a, b []v1alpha1.Target) bool {
+	return slices.EqualFunc(a, b, func(x, y v1alpha1.Target) bool {
+		return x.Name == y.Name && x.UID == y.UID && x.Zone == y.Zone && x.State == y.State && slices.Equal(x.Addresses, y.Addresses)
+	})
+}
+
+// GroupName is that of a LoadBalancer's generated TargetGroup of a number.
+func GroupName(loadBalancer string, number int) string {
+	return fmt.Sprintf("%s-members-%d", loadBalancer, number)
+}
+
+// GroupOf reads such a name; false: it is none.
+func GroupOf(name string) (loadBalancer string, number int, ok bool) {
+	i := strings.LastIndex(name, "-members-")
+	if i <= 0 {
+		return "", 0, false
+	}
+	number, err := strconv.Atoi(name[i+len("-members-"):])
+	if err != nil || number < 0 || number > 1000 || GroupName(name[:i], number) != name {
+		return "", 0, false
+	}
+	return name[:i], number, true
+}
+
+// Cluster is whose Machines a LoadBalancer is for: the one that it names, or that of all that the selector selects. problem
+// says what is wrong with that; foreign names Machines that are selected and are another Cluster's.
+func Cluster(l *clusterv1.LoadBalancer, selector labels.Selector, all []Machine) (cluster string, foreign []string, problem string) {
+	cluster = member.ClusterName(l)
+	of := map[string]bool{}
+	for i := range all {
+		m := &all[i]
+		if !selector.Matches(labels.Set(m.Labels)) {
+			continue
+		}
+		of[m.Cluster()] = true
+		if cluster != "" && m.Cluster() != cluster {
+			foreign = append(foreign, m.Name)
+		}
+	}
+	slices.Sort(foreign)
+	switch names := slices.Sorted(maps.Keys(of)); {
+	case cluster != "", len(names) == 0:
+	case len(names) == 1:
+		cluster = names[0]
+	default:
+		problem = fmt.Sprintf("the selector selects Machines of the Clusters %s: set spec.clusterName", strings.Join(names, ", "))
+	}
+	return cluster, foreign, problem
+}
