@@ -172,7 +172,7 @@ func managerCache() cache.Options {
 }
 
 // withoutAnnotations leaves out what nobody here reads of TargetGroups, which may be most of them: tenants write it. What is
-// read is whether the group takes no new connections. The manager writes status of TargetGroups alone.
+// read is whether the group takes no new connections. The manager writes their status, and of those that it made single fields.
 func withoutAnnotations(in any) (any, error) {
 	out, err := cache.TransformStripManagedFields()(in)
 	if g, ok := out.(*v1alpha1.TargetGroup); ok && len(g.Annotations) > 0 {

@@ -47,10 +47,10 @@
 //	trafficDistribution, and this proxy has no zone   NotSupported      without: all zones alike, this proxy's Refused
 //	class's clientAddress that is unknown             Invalid           without: hidden
 //	sessionAffinityTimeout other than 3h              NotSupported      without: a client keeps its target until targets change
-//	targetKind Machine, Node (resolved later)         NotSupported      without: TargetGroups labelled fairlead.dev/for
+//	targetKind Machine in a Tenant's namespace, Node  NotSupported      without: TargetGroups labelled fairlead.dev/for
 //	targetKind of another kind                        Invalid           without: the same
-//	role ControlPlane, endpoint, alternateEndpoints,
-//	machineHooks, addressTypes                        NotSupported      without
+//	machineHooks, addressTypes, and not of Machines   NotSupported      without
+//	role ControlPlane, endpoint, alternateEndpoints   NotSupported      without
 //	drainTimeout, idleTimeout out of bounds           Invalid           without: the default
 //	healthCheck that makes no sense                   Invalid           without: the TargetGroup's, the class's, the default
 //	no TargetGroup selected                           NoTargets         without: clients are refused
@@ -74,6 +74,7 @@
 //	sessionAffinityTimeout                            -                 honoured
 //	idleTimeout, drainTimeout, healthCheck            NotSupported      without
 //	addressPools                                      NotSupported      without
+//	targetKind Machine                                NotSupported      without: TargetGroups labelled fairlead.dev/for
 //	class's addressPools, defaults                    NotSupported      without
 //	target known by a name alone                      NotSupported      that target
 //	loopback and link-local addresses                 TargetNotAllowed  that address, whatever targetCIDRs say

@@ -18,6 +18,21 @@ const (
 	kindNode        = "Node"
 )
 
+// OfMachines says whether the manager resolves a LoadBalancer's targets from Machines into TargetGroups; if they are Machines and it
+// doesn't, why not, and what to do. class is the LoadBalancer's, nil if that doesn't exist; tenant is its namespace's, nil if that has none.
+func OfMachines(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) (yes bool, why string) {
+	switch {
+	case targetKind(l) != kindMachine:
+		return false, ""
+	case tenant != nil:
+		// Whoever writes LoadBalancers there could hold Machines, and read of them.
+		return false, "in a Tenant's namespace Machines are not resolved: select TargetGroups, or make it in a namespace of no Tenant"
+	case class != nil && class.Spec.Proxy == nil:
+		return false, "Machines are resolved for classes with proxies alone: use one, or select TargetGroups"
+	}
+	return true, ""
+}
+
 // clusterNameLabel is Cluster API's.
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
 

@@ -36,6 +36,7 @@ func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tena
 	f.class(l, class, tenant)
 	f.wholeSpec(l)
 	f.comforts(l)
+	f.targets(l, class, tenant)
 	if class != nil && class.Spec.Service != nil {
 		f.onService(l, class.Spec.Service)
 	} else {
@@ -126,25 +127,35 @@ func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 	if len(s.AlternateEndpoints) > 0 {
 		f.without("spec.alternateEndpoints", clusterv1.ReasonNotSupported, "alternate endpoints are not honoured yet: remove them")
 	}
-	if s.MachineHooks != nil {
-		f.without("spec.machineHooks", clusterv1.ReasonNotSupported, "Machines are not hooked yet: remove it")
-	}
-	if len(s.AddressTypes) > 0 {
-		f.without("spec.addressTypes", clusterv1.ReasonNotSupported, "addresses of Machines and Nodes are not read yet: remove them")
-	}
 	if d := s.TrafficDistribution; d != "" && d != clusterv1.PreferSameZone {
 		f.without("spec.trafficDistribution", clusterv1.ReasonInvalid, "distribution %q is unknown, all zones are served alike: use PreferSameZone", d)
-	}
-	switch kind := targetKind(l); kind {
-	case kindTargetGroup:
-	case kindMachine, kindNode:
-		f.without("spec.targetKind", clusterv1.ReasonNotSupported, "targets of kind %s are not resolved yet: make a TargetGroup with the label %s: %s, or select TargetGroups", kind, v1alpha1.LabelFor, l.Name)
-	default:
-		f.without("spec.targetKind", clusterv1.ReasonInvalid, "kind %q is unknown: use TargetGroup, Machine or Node", kind)
 	}
 	f.bounded("spec.drainTimeout", s.DrainTimeout, 0, maxDuration)
 	f.bounded("spec.idleTimeout", s.IdleTimeout, 0, maxDuration)
 	f.healthCheck("spec.healthCheck", s.HealthCheck)
+}
+
+// targets finds what is wrong with the kind of the targets, and what goes with another kind.
+func (f *findings) targets(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) {
+	machines, why := OfMachines(l, class, tenant)
+	switch kind := targetKind(l); {
+	case machines, kind == kindTargetGroup:
+	case why != "":
+		f.without("spec.targetKind", clusterv1.ReasonNotSupported, "%s", why)
+	case kind == kindNode:
+		f.without("spec.targetKind", clusterv1.ReasonNotSupported, "targets of kind %s are not resolved yet: make a TargetGroup with the label %s: %s, or select TargetGroups", kind, v1alpha1.LabelFor, l.Name)
+	default:
+		f.without("spec.targetKind", clusterv1.ReasonInvalid, "kind %q is unknown: use TargetGroup or Machine", kind)
+	}
+	if machines {
+		return
+	}
+	if l.Spec.MachineHooks != nil {
+		f.without("spec.machineHooks", clusterv1.ReasonNotSupported, "only Machines are hooked: remove it")
+	}
+	if len(l.Spec.AddressTypes) > 0 {
+		f.without("spec.addressTypes", clusterv1.ReasonNotSupported, "only Machines' addresses are chosen from: remove them")
+	}
 }
 
 // onProxies finds what our proxies serve without.

@@ -140,8 +140,6 @@ func TestValidate(t *testing.T) {
 		"machineHooks":           {lb: func(s *spec) { s.MachineHooks = &clusterv1.MachineHooks{} }, reason: clusterv1.ReasonNotSupported, field: "spec.machineHooks", costs: none},
 		"addressTypes":           {lb: func(s *spec) { s.AddressTypes = []string{"InternalIP"} }, reason: clusterv1.ReasonNotSupported, field: "spec.addressTypes", costs: none},
 		"control plane":          {lb: func(s *spec) { s.Role = "ControlPlane"; s.Ports = nil }, reason: clusterv1.ReasonNotSupported, field: "spec.role", costs: none},
-		"Machines":               {lb: func(s *spec) { s.ClusterName = "c" }, reason: clusterv1.ReasonNotSupported, field: "spec.targetKind", costs: none},
-		"Machines by label":      {lb: func(s *spec) { s.Selector.MatchLabels[clusterNameLabel] = "c" }, reason: clusterv1.ReasonNotSupported, field: "spec.targetKind", costs: none},
 		"Nodes":                  {lb: func(s *spec) { s.TargetKind = &clusterv1.KindReference{Kind: "Node"} }, reason: clusterv1.ReasonNotSupported, field: "spec.targetKind", costs: none},
 		"Moose":                  {lb: func(s *spec) { s.TargetKind = &clusterv1.KindReference{Kind: "Moose", APIGroup: "example.com"} }, reason: clusterv1.ReasonInvalid, field: "spec.targetKind", costs: none},
 		"drainTimeout":           {lb: func(s *spec) { s.DrainTimeout = duration(-1) }, reason: clusterv1.ReasonInvalid, field: "spec.drainTimeout", costs: none},

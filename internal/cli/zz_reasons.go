@@ -39,6 +39,10 @@ func reasonText(reason string) string {
 		return "Spec.fenced is set, so it serves nothing; take that out once the proxy may serve again."
 	case "FileFailed":
 		return "The last-good file can't be written, so nothing new is reported, and nothing is given up; free space on its disk, or mend what the message names."
+	case "Forbidden":
+		return "The manager may not write what the message names; apply config/rbac/cluster-api."
+	case "ForeignMachines":
+		return "The selector selects Machines of another Cluster, which get no traffic; mend the selector, or spec.clusterName."
 	case "HolderMissing":
 		return "An Address is granted to a LoadBalancer that the hub doesn't have; it is kept for a day. Create the LoadBalancer again, or set the Address's annotation fairlead.dev/held-until to an earlier time."
 	case "HubChanged":
@@ -83,6 +87,8 @@ func reasonText(reason string) string {
 		return "No TargetGroup matches the selector; label one, or mend the selector. Clients are refused meanwhile."
 	case "NodesMissing":
 		return "Most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day."
+	case "NotInstalled":
+		return "The hub serves no Machines, or the manager may not read them; install Cluster API, and apply config/rbac/cluster-api."
 	case "NotServed":
 		return "No port is served, or none on hosts of an address family that is needed; status.ports or the message says why, and what to do."
 	case "NotSupported":
@@ -117,6 +123,8 @@ func reasonText(reason string) string {
 		return "The hub's API server refuses the Service that its class asks for; mend what the message names, or use another class."
 	case "ServicesMissing":
 		return "Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
+	case "StandsStill":
+		return "Targets are left as they are, for their Cluster is paused or moves, or proxies serve on what they had; wait, or see to what the message names."
 	case "Starting":
 		return "Wait; nothing was applied yet."
 	case "Suspended":

@@ -52,7 +52,7 @@ const (
 
 // All names all controllers.
 func All() []string {
-	return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups, Endpoints, ExternalControlPlanes, UnmanagedClusters}
+	return []string{Tenants, Classes, Pools, LoadBalancers, TargetGroups, Endpoints, ExternalControlPlanes, UnmanagedClusters, Members}
 }
 
 // atOnce is how many LoadBalancers are reconciled at once: each waits for the API server most of the time.
@@ -145,6 +145,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	for name, add := range map[string]func() error{
 		Tenants: func() error { return errors.Join(w.addTenants(), w.addEpochs()) }, Classes: w.addClasses, Pools: w.addPools, LoadBalancers: w.addLoadBalancers, TargetGroups: w.addTargetGroups, Endpoints: w.addEndpoints,
 		ExternalControlPlanes: w.addExternalControlPlanes, UnmanagedClusters: w.addUnmanagedClusters,
+		Members: w.addMembers,
 	} {
 		if !slices.Contains(o.Controllers, name) {
 			continue

@@ -25,6 +25,7 @@ type standin struct {
 	refused map[string][]v1alpha1.RefusedFrontend // by namespace
 	sick    []v1alpha1.ReportedMember             // of the scenario's namespace
 	open    int64                                 // connections still open on addresses that are being released
+	busy    map[string]int64                      // connections still open to targets that drain, by name
 
 	// changed is why the hub isn't the one that it knew; then it is through nothing, and serves what the ledger doesn't say.
 	changed string
@@ -206,9 +207,13 @@ func (s *standin) apply(ctx context.Context) error {
 		}
 		for _, t := range g.Spec.Targets {
 			if t.State == v1alpha1.TargetDraining {
-				in(g.Namespace).Members = append(in(g.Namespace).Members, v1alpha1.ReportedMember{
+				e := v1alpha1.ReportedMember{
 					TargetGroup: g.Name, GroupUID: string(g.UID), Target: t.Name, TargetUID: t.UID, Address: t.Addresses[0], State: v1alpha1.ReportedGone,
-				})
+				}
+				if n := s.busy[t.Name]; n > 0 {
+					e.State, e.OpenConnections = v1alpha1.ReportedDraining, n
+				}
+				in(g.Namespace).Members = append(in(g.Namespace).Members, e)
 			}
 		}
 	}

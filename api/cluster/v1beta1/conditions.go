@@ -12,6 +12,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionDegraded: it is served, but not all of it.
 	ConditionDegraded = "Degraded"
+	// ConditionTargetsFollowed: status.targets are its Machines as they are, and its TargetGroups follow them. Only where its targets are Machines.
+	ConditionTargetsFollowed = "TargetsFollowed"
 )
 
 // Reasons in a LoadBalancer's conditions, in a port's error, in events and in metrics. Each comment says what the user does.
@@ -87,6 +89,14 @@ const (
 	ReasonServiceRefused = "ServiceRefused"
 	// ReasonNameTaken: another object has the name that would be the LoadBalancer's in the hub; rename one of the two.
 	ReasonNameTaken = "NameTaken"
+	// ReasonNotInstalled: the hub serves no Machines, or the manager may not read them; install Cluster API, and apply config/rbac/cluster-api.
+	ReasonNotInstalled = "NotInstalled"
+	// ReasonForbidden: the manager may not write what the message names; apply config/rbac/cluster-api.
+	ReasonForbidden = "Forbidden"
+	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, or proxies serve on what they had; wait, or see to what the message names.
+	ReasonStandsStill = "StandsStill"
+	// ReasonForeignMachines: the selector selects Machines of another Cluster, which get no traffic; mend the selector, or spec.clusterName.
+	ReasonForeignMachines = "ForeignMachines"
 	// ReasonReleaseBlocked: its address can't be released yet; the message names the proxy and the fix.
 	ReasonReleaseBlocked = "ReleaseBlocked"
 )
@@ -94,6 +104,8 @@ const (
 const (
 	// Finalizer holds a LoadBalancer with a grant until the ledger says that the grant is being released.
 	Finalizer = "fairlead.dev/address"
+	// MembersFinalizer holds a LoadBalancer of Machines until none of them carries its hook any more, and its TargetGroups are gone.
+	MembersFinalizer = "fairlead.dev/members"
 	// DisabledAnnotation takes a target out and keeps it out; presence counts.
 	DisabledAnnotation = "loadbalancer.cluster.x-k8s.io/disabled"
 )

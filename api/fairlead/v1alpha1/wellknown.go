@@ -20,6 +20,8 @@ const (
 	LabelTargets = "fairlead.dev/targets"
 	// LabelFor names the LoadBalancer that a generated TargetGroup, or the hub's Service or EndpointSlice, was made for.
 	LabelFor = "fairlead.dev/for"
+	// LabelGeneratedFrom marks a TargetGroup that the manager made, by the kind that its targets are of.
+	LabelGeneratedFrom = "fairlead.dev/generated-from"
 	// LabelTenant marks what the manager made for a Tenant, by the Tenant's name.
 	LabelTenant = "fairlead.dev/tenant"
 )

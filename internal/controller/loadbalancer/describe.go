@@ -33,6 +33,7 @@ type facts struct {
 	said       string          // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
+	members    bool           // its targets are Machines, of which the controller of members speaks in the status
 	groups     []string       // selected TargetGroups, sorted
 	barren     *proofless     // none of their targets may be sent to; nil: one may
 	service    *service.State // of the hub's Service, where that serves it in place of proxies
@@ -82,9 +83,11 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	if len(s.TargetSelector) > maxSelector {
 		s.TargetSelector = strings.ToValidUTF8(s.TargetSelector[:maxSelector], "") + "…"
 	}
-	s.Targets = nil
-	for _, name := range f.groups[:min(len(f.groups), maxTargets)] {
-		s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
+	if !f.members {
+		s.Targets, s.ActiveTargets, s.Members = nil, nil, ""
+		for _, name := range f.groups[:min(len(f.groups), maxTargets)] {
+			s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
+		}
 	}
 	for _, e := range f.grant.Held {
 		if a := statusAddress(e.Address, e.Pool); !e.OfHosts() && !slices.Contains(s.Addresses, a) {
@@ -283,6 +286,10 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return clusterv1.ReasonFamilyNotInPool, f.missedText(missed)
 	case len(aside) > 0:
 		return aside[0].Error, "refused by proxies whose hosts are not shown: " + portErrors(aside)
+	case f.members:
+		if reason, message := membersAmiss(&f.lb.Status); reason != "" {
+			return reason, message
+		}
 	case len(f.groups) == 0:
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
 	case f.barren != nil:
@@ -303,6 +310,22 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		fields = append(fields, p.Field+": "+p.Message)
 	}
 	return first, strings.Join(fields, "; ")
+}
+
+// membersAmiss is what the controller of members says that clients would notice; empty: nothing.
+func membersAmiss(s *clusterv1.LoadBalancerStatus) (reason, message string) {
+	c := meta.FindStatusCondition(s.Conditions, clusterv1.ConditionTargetsFollowed)
+	switch {
+	case c == nil:
+		return "", ""
+	case c.Status != metav1.ConditionTrue:
+		return c.Reason, c.Message
+	case len(s.Targets) == 0:
+		return clusterv1.ReasonNoTargets, "no Machine matches the selector: label one, or mend the selector; clients are refused meanwhile"
+	case len(s.ActiveTargets) == 0:
+		return clusterv1.ReasonNoActiveTargets, "no target takes new connections: status.targets says why of each"
+	}
+	return "", ""
 }
 
 func portErrors(failed []clusterv1.PortStatus) string {

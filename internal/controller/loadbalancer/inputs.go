@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,7 +160,11 @@ func (r *Reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer, in 
 		return nil // Validate says so
 	}
 	f.selector, f.targetKind = selector.String(), "TargetGroup."+v1alpha1.GroupVersion.Group
-	if k := l.Spec.TargetKind; k != nil {
+	if f.members, _ = build.OfMachines(l, in.class, in.tenant); f.members {
+		machines, _ := member.Selector(l) // the controller of members says what is wrong with it
+		f.selector, f.targetKind = machines.String(), "Machine."+clusterv1.GroupVersion.Group
+	}
+	if k := l.Spec.TargetKind; k != nil && !f.members {
 		f.targetKind = k.Kind
 		if k.APIGroup != "" {
 			f.targetKind += "." + k.APIGroup

@@ -91,6 +91,11 @@ func (r *Reconciler) admit(ctx context.Context, of types.NamespacedName) (*v1alp
 	return tenant, a, nil
 }
 
+// Proxies are those that may have connections to the group's targets, sorted by name.
+func (r *Reconciler) Proxies(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.Proxy, error) {
+	return r.proxies(ctx, g)
+}
+
 // proxies are those that may have connections to the group's targets, sorted by name: those of the pools of all classes
 // whose LoadBalancers send to it, and, for connections that outlive their LoadBalancer, those of the pools of all
 // addresses that the namespace still holds, and those that say so. Whoever serves on what it had before the hub changed is asked, too, or

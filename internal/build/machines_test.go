@@ -1,0 +1,51 @@
+package build
+
+import (
+	"slices"
+	"testing"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+)
+
+// Machines are resolved for classes with proxies, in namespaces of no Tenant; elsewhere a LoadBalancer says that they aren't.
+func TestMachines(t *testing.T) {
+	for name, c := range map[string]struct {
+		lb     func(*clusterv1.LoadBalancerSpec)
+		class  func(*v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass
+		tenant *v1alpha1.Tenant
+		yes    bool
+		fields []string
+	}{
+		"by the Cluster's name": {yes: true},
+		"by a label": {yes: true, lb: func(s *clusterv1.LoadBalancerSpec) {
+			s.ClusterName, s.Selector.MatchLabels[clusterNameLabel] = "", "prod"
+		}},
+		"of a Tenant":             {tenant: &v1alpha1.Tenant{}, fields: []string{"spec.addressTypes", "spec.machineHooks", "spec.targetKind"}},
+		"by a Service of the hub": {class: ofService, fields: []string{"spec.addressTypes", "spec.machineHooks", "spec.targetKind"}},
+		"TargetGroups":            {lb: func(s *clusterv1.LoadBalancerSpec) { s.ClusterName = "" }, fields: []string{"spec.addressTypes", "spec.machineHooks"}},
+	} {
+		l, class := goodLoadBalancer(), goodClass()
+		l.Spec.ClusterName, l.Spec.MachineHooks, l.Spec.AddressTypes = "prod", &clusterv1.MachineHooks{}, []string{"InternalIP"}
+		if c.lb != nil {
+			c.lb(&l.Spec)
+		}
+		if c.class != nil {
+			class = c.class(class)
+		}
+		if yes, _ := OfMachines(l, class, c.tenant); yes != c.yes {
+			t.Errorf("%s: %v", name, yes)
+		}
+		problems := Validate(l, class, c.tenant)
+		var fields []string
+		for _, p := range problems {
+			fields = append(fields, p.Field)
+			if p.Reason != clusterv1.ReasonNotSupported {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+		if !slices.Equal(fields, c.fields) {
+			t.Errorf("%s: %+v", name, problems)
+		}
+	}
+}

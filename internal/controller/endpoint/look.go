@@ -1,0 +1,55 @@
+package endpoint
+
+import (
+	"context"
+
+	"fairlead.dev/fairlead/internal/member"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Cluster is what those who follow its Machines ask about it.
+type Cluster struct {
+	// Found: it exists.
+	Found bool
+	// Still is why nothing of it is to be written or to move now; "": it may. One that is being deleted may.
+	Still string
+	// Leaving: it, or its control plane object, is being deleted.
+	Leaving bool
+	// Named is the LoadBalancer that it calls its control plane's; "": none.
+	Named string
+}
+
+// Look reads a Cluster, and its control plane object where that may be read, from the API server itself.
+func (r *Reconciler) Look(ctx context.Context, key types.NamespacedName) (Cluster, error) {
+	c, err := r.cluster(ctx, key)
+	if err != nil || c == nil {
+		return Cluster{}, err
+	}
+	control, err := r.referred(ctx, c, "controlPlaneRef")
+	if err != nil {
+		return Cluster{}, err
+	}
+	out := Cluster{Found: true, Still: standsStill(c), Leaving: c.GetDeletionTimestamp() != nil}
+	var annotations map[string]string
+	if o := control.object; o != nil {
+		annotations = o.GetAnnotations()
+		out.Leaving = out.Leaving || o.GetDeletionTimestamp() != nil
+	}
+	out.Named = member.NamedBy(c.GetAnnotations(), annotations)
+	return out, nil
+}
+
+// standsStill says why nothing of a Cluster is to move now; "": it may. clusterctl pauses what it moves, and marks it for its deletion.
+func standsStill(c *unstructured.Unstructured) string {
+	isPaused, _, err := unstructured.NestedBool(c.Object, "spec", "paused")
+	_, annotated := c.GetAnnotations()[paused]
+	_, moving := c.GetAnnotations()[moves]
+	switch {
+	case moving:
+		return "the Cluster moves to another hub"
+	case isPaused, annotated, err != nil:
+		return "the Cluster is paused"
+	}
+	return ""
+}

@@ -1,0 +1,239 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/endpoint"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/machines"
+	"fairlead.dev/fairlead/internal/proof"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// Pause is the least time between what proxies say and the round that it makes.
+	Pause = 500 * time.Millisecond
+	// lookAgain is when what isn't watched, or was refused, is looked at again.
+	lookAgain = 15 * time.Second
+)
+
+// FromMachines is the value of v1alpha1.LabelGeneratedFrom.
+const FromMachines = "Machine"
+
+// Clusters reads Clusters from the API server itself.
+type Clusters interface {
+	// Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.
+	Served(kind string) (schema.GroupVersionKind, error)
+	Look(ctx context.Context, key types.NamespacedName) (endpoint.Cluster, error)
+}
+
+// Recorder writes one event about a LoadBalancer.
+type Recorder interface {
+	Event(lb *clusterv1.LoadBalancer, kind, reason, message string)
+}
+
+// Options of a Reconciler.
+type Options struct {
+	Logger *slog.Logger
+	// Client reads our kinds from the cache, and writes; Cache reads Machines from it; Reader reads from the API server itself.
+	Client        client.Client
+	Cache, Reader client.Reader
+	Clusters      Clusters
+	Fleet         *fleet.Fleet
+	// Asked are the proxies that may have connections to a TargetGroup's targets, sorted by name.
+	Asked func(context.Context, *v1alpha1.TargetGroup) ([]*proof.Proxy, error)
+	// Versions of TargetGroups.
+	Versions *kit.Versions
+	Events   Recorder
+	Now      func() time.Time
+}
+
+// Reconciler reconciles the members of one LoadBalancer at a time.
+type Reconciler struct {
+	Options
+	Queue *kit.Queue
+
+	mu sync.Mutex
+	// kind of Machines as it is watched; empty: it isn't. Nothing is done before somebody has looked whether it can be.
+	kind   schema.GroupVersionKind
+	looked bool
+	// known are the LoadBalancers whose members are followed.
+	known map[types.NamespacedName]known
+	// leaving is since when a Machine, by its UID, is to leave a LoadBalancer.
+	leaving map[leaver]time.Time
+	pins    map[pin]pinned
+	// pools by who of them lives, as it was last seen.
+	pools map[string]string
+}
+
+// known is what is remembered of a LoadBalancer.
+type known struct {
+	// pool of its proxies.
+	pool string
+	// waits for a word of theirs.
+	waits bool
+}
+
+type leaver struct {
+	of  types.NamespacedName
+	uid string
+}
+
+// New returns a reconciler that hears of changes in the fleet.
+func New(o Options) *Reconciler {
+	r := &Reconciler{
+		Options: o, Queue: &kit.Queue{}, known: map[types.NamespacedName]known{}, leaving: map[leaver]time.Time{}, pins: map[pin]pinned{}, pools: map[string]string{},
+	}
+	o.Fleet.Subscribe(r.fleetChanged)
+	return r
+}
+
+// Watches says that Machines are in the cache, as that kind, and followed from now on.
+func (r *Reconciler) Watches(kind schema.GroupVersionKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kind, r.looked = kind, true
+}
+
+// Unwatched says that Machines can't be watched now, and returns whether that is new.
+func (r *Reconciler) Unwatched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh := !r.looked
+	r.looked = true
+	return fresh
+}
+
+func (r *Reconciler) blind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.looked
+}
+
+func (r *Reconciler) watched() schema.GroupVersionKind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kind
+}
+
+// Reconcile brings the members of one LoadBalancer as far as they can come.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if r.blind() {
+		return reconcile.Result{}, nil // all are woken in a moment
+	}
+	l := &clusterv1.LoadBalancer{}
+	switch err := r.Client.Get(ctx, req.NamespacedName, l); {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, r.vanished(ctx, req.NamespacedName)
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading LoadBalancer %s: %w", req, err)
+	}
+	class, ours, err := r.ours(ctx, l)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if l.DeletionTimestamp != nil || !ours {
+		if !controllerutil.ContainsFinalizer(l, clusterv1.MembersFinalizer) {
+			r.forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return r.letGo(ctx, l, class)
+	}
+	if err := kit.Guard(ctx, r.Client, l, clusterv1.MembersFinalizer); err != nil {
+		return reconcile.Result{}, err
+	}
+	v, err := r.view(ctx, l, class, r.Cache)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	plan := machines.Make(v.Facts)
+	if plan.Changes(v.Facts) || v.unlabelled() {
+		if v, err = r.view(ctx, l, class, r.Reader); err != nil {
+			return reconcile.Result{}, err
+		}
+		plan = machines.Make(v.Facts)
+		if err := r.write(ctx, v, &plan); apierrors.IsForbidden(err) {
+			v.problem = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("the manager may not do what its Machines need: apply config/rbac/cluster-api (%v)", err)}
+		} else if err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	again := r.remember(req.NamespacedName, v, &plan)
+	return reconcile.Result{RequeueAfter: again}, r.say(ctx, v, &plan)
+}
+
+// ours says whether a LoadBalancer's targets are Machines that are to be followed, and returns its class; nil: there is none.
+func (r *Reconciler) ours(ctx context.Context, l *clusterv1.LoadBalancer) (*v1alpha1.LoadBalancerClass, bool, error) {
+	tenant, err := kit.TenantOf(ctx, r.Client, l.Namespace)
+	if err != nil {
+		return nil, false, err
+	}
+	var class *v1alpha1.LoadBalancerClass
+	if l.Spec.ClassName != "" {
+		c := &v1alpha1.LoadBalancerClass{}
+		switch err := r.Client.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c); {
+		case err == nil:
+			class = c
+		case client.IgnoreNotFound(err) != nil:
+			return nil, false, fmt.Errorf("reading class %s: %w", l.Spec.ClassName, err)
+		}
+	}
+	yes, _ := build.OfMachines(l, class, tenant)
+	return class, yes, nil
+}
+
+// remember notes what the LoadBalancer waits for, and returns when it is to be looked at again; 0: when something wakes it.
+func (r *Reconciler) remember(of types.NamespacedName, v *view, plan *machines.Plan) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := known{pool: v.pool}
+	again := time.Duration(0)
+	within := func(d time.Duration) {
+		if d > 0 && (again == 0 || d < again) {
+			again = d
+		}
+	}
+	if v.problem != nil {
+		within(lookAgain)
+	}
+	for i := range plan.Members {
+		m := &plan.Members[i]
+		k.waits = k.waits || m.Unsettled()
+		if m.Seen.Deleting || !m.Seen.Selected {
+			within(v.Shared.MaxWait/2 - m.Seen.Waited)
+			within(v.Shared.MaxWait - m.Seen.Waited)
+			within(lookAgain) // its Cluster's control plane isn't watched
+		}
+	}
+	r.known[of] = k
+	return again
+}
+
+func (r *Reconciler) forget(of types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, of)
+	for k := range r.leaving {
+		if k.of == of {
+			delete(r.leaving, k)
+		}
+	}
+	for k := range r.pins {
+		if k.of == of {
+			delete(r.pins, k)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/endpoint"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/machines"
+	rules "fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// problem is what keeps the targets from being followed, or some of them; a reason of the API, cause and fix.
+type problem struct{ reason, message string }
+
+// view is what one round sees.
+type view struct {
+	machines.Facts
+	// problem; nil: there is none.
+	problem *problem
+	// pool of proxies.
+	pool string
+	// objects of the Machines, by their UIDs; they are shared with the cache.
+	objects map[string]*unstructured.Unstructured
+	// label: the Cluster calls this LoadBalancer its control plane's, whose Machines are to be labelled so.
+	label   bool
+	cluster string
+}
+
+// view reads what there is; Machines from whom it is told.
+func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, from client.Reader) (*view, error) {
+	of := client.ObjectKeyFromObject(l)
+	v := &view{Facts: machines.Facts{LoadBalancer: l, Shared: machines.Held(l), Selects: func(*machines.Machine) bool { return false }}}
+	if class != nil && class.Spec.Proxy != nil {
+		v.pool = class.Spec.Proxy.Pool
+	}
+	// stop has all stand still, and says why. What comes first is said.
+	stop := func(reason, message string) {
+		if v.Shared.Frozen == "" {
+			v.Shared.Frozen, v.problem = message, &problem{reason, message}
+		}
+	}
+	if kind := r.watched(); kind.Empty() {
+		stop(clusterv1.ReasonNotInstalled, "the hub serves no Machines, or the manager may not read them: install Cluster API, and apply config/rbac/cluster-api")
+	} else {
+		objects, err := r.list(ctx, from, kind, l.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		v.objects = map[string]*unstructured.Unstructured{}
+		for i := range objects {
+			v.Machines = append(v.Machines, machines.Read(&objects[i]))
+			v.objects[string(objects[i].GetUID())] = &objects[i]
+		}
+	}
+	selector, err := rules.Selector(l)
+	if err != nil {
+		stop(clusterv1.ReasonInvalid, err.Error())
+	}
+	cluster, foreign, wrong := machines.Cluster(l, selector, v.Machines)
+	if wrong != "" {
+		stop(clusterv1.ReasonForeignMachines, wrong)
+	}
+	v.cluster = cluster
+	v.Selects = func(m *machines.Machine) bool {
+		return cluster != "" && m.Cluster() == cluster && selector.Matches(labels.Set(m.Labels))
+	}
+	c := endpoint.Cluster{}
+	if cluster != "" {
+		if c, err = r.Clusters.Look(ctx, types.NamespacedName{Namespace: l.Namespace, Name: cluster}); err != nil {
+			return nil, err
+		}
+		switch {
+		case !c.Found:
+			stop(clusterv1.ReasonClusterNotFound, fmt.Sprintf("there is no Cluster %s in this namespace: create it, or mend spec.clusterName", cluster))
+		case c.Still != "":
+			stop(clusterv1.ReasonStandsStill, c.Still)
+		}
+	}
+	v.Shared.ClusterLeaving = c.Leaving
+	v.label = c.Named == l.Name && !c.Leaving
+	if frozen := slices.DeleteFunc(slices.Clone(r.Fleet.Pool(v.pool)), func(p *proof.Proxy) bool { return p.Out || !p.Frozen() }); len(frozen) > 0 {
+		stop(clusterv1.ReasonStandsStill, proof.FrozenText(frozen))
+	}
+	if len(foreign) > 0 && v.problem == nil {
+		v.problem = &problem{clusterv1.ReasonForeignMachines, fmt.Sprintf("the selector selects Machines that are not of Cluster %s, and get no traffic: %s; mend spec.selector or spec.clusterName", cluster, kit.Some(foreign))}
+	}
+	if v.Groups, err = r.groups(ctx, l); err != nil {
+		return nil, err
+	}
+	v.Waited = r.waited(of, v)
+	return v, nil
+}
+
+// unlabelled says that a Machine is to get the label that the default selector selects it by.
+func (v *view) unlabelled() bool {
+	return v.Shared.Frozen == "" && slices.ContainsFunc(v.Machines, v.wantsLabel)
+}
+
+func (v *view) wantsLabel(m machines.Machine) bool {
+	_, has := m.Labels[rules.NameLabel]
+	return v.label && !has && m.Still() == "" && rules.WantsLabel(m.Labels, m.Deleting, v.cluster, v.LoadBalancer.Name)
+}
+
+func (r *Reconciler) list(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the Machines of namespace %s: %w", namespace, err)
+	}
+	return list.Items, nil
+}
+
+// generated are the TargetGroups that were made for a LoadBalancer's Machines, by their number; they are shared with the cache.
+func (r *Reconciler) generated(ctx context.Context, of types.NamespacedName) (map[int]*v1alpha1.TargetGroup, error) {
+	list := &v1alpha1.TargetGroupList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingLabels{v1alpha1.LabelFor: of.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the TargetGroups of LoadBalancer %s: %w", of, err)
+	}
+	out := map[int]*v1alpha1.TargetGroup{}
+	for i := range list.Items {
+		g := &list.Items[i]
+		if name, number, ok := machines.GroupOf(g.Name); ok && name == of.Name && generated(g) {
+			out[number] = g
+		}
+	}
+	return out, nil
+}
+
+func generated(g *v1alpha1.TargetGroup) bool {
+	return g.Labels[v1alpha1.LabelGeneratedFrom] == FromMachines
+}
+
+// groups are those as a Plan needs them.
+func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer) ([]machines.Group, error) {
+	of := client.ObjectKeyFromObject(l)
+	all, err := r.generated(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	last := -1
+	for number := range all {
+		last = max(last, number)
+	}
+	out := make([]machines.Group, last+1)
+	for number, g := range all {
+		proxies, err := r.Asked(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		out[number] = machines.Group{Object: g, Proxies: proxies, Since: func(t *v1alpha1.Target) proof.Version { return r.since(of, g, t) }}
+	}
+	return out, nil
+}
+
+// pin is one target of one TargetGroup.
+type pin struct {
+	of         types.NamespacedName
+	group, uid string
+}
+
+type pinned struct {
+	content string
+	version proof.Version
+	// generation in which it was last seen.
+	generation int64
+}
+
+// since is the version of a TargetGroup at which a target was first seen as it stands there now. Another target's change
+// doesn't move it: what proxies said of this one holds.
+func (r *Reconciler) since(of types.NamespacedName, g *v1alpha1.TargetGroup, t *v1alpha1.Target) proof.Version {
+	version := r.Versions.Of(g)
+	content := string(t.State) + " " + strings.Join(t.Addresses, ",")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := pin{of, string(g.UID), t.UID}
+	p, ok := r.pins[k]
+	if !ok || p.content != content || p.version > version || g.Generation > p.generation+1 {
+		p.version = version // what was between two generations that weren't seen one after the other isn't known
+	}
+	p.content, p.generation = content, g.Generation
+	r.pins[k] = p
+	return p.version
+}
+
+// waited says since when Machines are to leave, by this manager's clock, and notes those that are new.
+func (r *Reconciler) waited(of types.NamespacedName, v *view) func(uid string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Now()
+	out := map[string]time.Duration{}
+	for i := range v.Machines {
+		m := &v.Machines[i]
+		if !m.Deleting && v.Selects(m) {
+			continue
+		}
+		if !m.Deleting && !rules.Hooked(m.Annotations, of.Name) {
+			continue // it was never a target, or isn't held
+		}
+		k := leaver{of, m.UID}
+		if _, known := r.leaving[k]; !known {
+			r.leaving[k] = now
+		}
+		out[m.UID] = now.Sub(r.leaving[k])
+	}
+	for k := range r.leaving {
+		if _, still := out[k.uid]; k.of == of && !still {
+			delete(r.leaving, k)
+		}
+	}
+	return func(uid string) time.Duration { return out[uid] }
+}

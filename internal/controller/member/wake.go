@@ -1,0 +1,114 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/machines"
+	rules "fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// fleetChanged wakes those whose members proxies spoke of, who wait for a word, or of whose proxies another one lives now.
+func (r *Reconciler) fleetChanged(c fleet.Change) {
+	for g := range c.TargetGroups {
+		if name, _, ok := machines.GroupOf(g.Name); ok {
+			r.Queue.AddAfter(g.Namespace, name, Pause)
+		}
+	}
+	for pool := range c.Pools {
+		lives := alive(r.Fleet.Pool(pool))
+		r.mu.Lock()
+		others := r.pools[pool] != lives
+		r.pools[pool] = lives
+		for of, k := range r.known {
+			if k.pool == pool && (k.waits || others) {
+				r.Queue.AddAfter(of.Namespace, of.Name, Pause)
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// alive tells who of a pool's proxies counts, and how.
+func alive(proxies []*proof.Proxy) string {
+	var out strings.Builder
+	for _, p := range proxies {
+		fmt.Fprintf(&out, "%s %t %t %t %t\n", p.Name, p.Live, p.Out, p.Reported, p.Frozen())
+	}
+	return out.String()
+}
+
+// Concerns says that a LoadBalancer's targets are Machines, or were.
+func Concerns(l *clusterv1.LoadBalancer) bool {
+	yes, _ := build.OfMachines(l, nil, nil)
+	return yes || controllerutil.ContainsFinalizer(l, clusterv1.MembersFinalizer)
+}
+
+// OfMachine names the LoadBalancers that a Machine may be a target of, and those that it names, be they there or not.
+func (r *Reconciler) OfMachine(ctx context.Context, o client.Object) []reconcile.Request {
+	out := r.ofCluster(ctx, o.GetNamespace(), o.GetLabels()[rules.ClusterNameLabel])
+	for name := range strings.SplitSeq(o.GetAnnotations()[rules.NameAnnotation], ",") {
+		if name != "" {
+			out = append(out, request(o.GetNamespace(), name))
+		}
+	}
+	return out
+}
+
+// OfCluster names the LoadBalancers of a Cluster's Machines.
+func (r *Reconciler) OfCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.ofCluster(ctx, o.GetNamespace(), o.GetName())
+}
+
+func (r *Reconciler) ofCluster(ctx context.Context, namespace, cluster string) []reconcile.Request {
+	list := &clusterv1.LoadBalancerList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		r.Logger.Error("loadbalancers can't be listed", "namespace", namespace, "err", err)
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		l := &list.Items[i]
+		if yes, _ := build.OfMachines(l, nil, nil); !yes {
+			continue
+		}
+		if name := rules.ClusterName(l); name == "" || name == cluster {
+			out = append(out, request(namespace, l.Name))
+		}
+	}
+	return out
+}
+
+// OfGroup names the LoadBalancer that a TargetGroup was generated for.
+func OfGroup(_ context.Context, o client.Object) []reconcile.Request {
+	if name, _, ok := machines.GroupOf(o.GetName()); ok {
+		return []reconcile.Request{request(o.GetNamespace(), name)}
+	}
+	return nil
+}
+
+func request(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// All wakes all LoadBalancers of Machines, and those that were.
+func (r *Reconciler) All(ctx context.Context) error {
+	list := &clusterv1.LoadBalancerList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing LoadBalancers: %w", err)
+	}
+	for i := range list.Items {
+		if Concerns(&list.Items[i]) {
+			r.Queue.Add(list.Items[i].Namespace, list.Items[i].Name)
+		}
+	}
+	return nil
+}
