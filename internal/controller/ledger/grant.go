@@ -260,7 +260,7 @@ func (k *Keeper) write(ctx context.Context, name string) (bool, error) {
 // may not be written, of a grant or of what proxies were seen to serve, counts as the API server says.
 func (k *Keeper) Confirmed(ctx context.Context, ref ipam.Ref) ([]string, error) {
 	for _, e := range k.HeldBy(ref) {
-		if err := k.confirm(ctx, e.Name); err != nil {
+		if err := k.confirm(ctx, e.Name, ref); err != nil {
 			return nil, err
 		}
 	}
@@ -271,15 +271,17 @@ func (k *Keeper) Confirmed(ctx context.Context, ref ipam.Ref) ([]string, error) 
 	return out, nil
 }
 
-// confirm asks the API server about an entry that may not be written, unless somebody writes it meanwhile.
-func (k *Keeper) confirm(ctx context.Context, name string) error {
+// confirm asks the API server about an entry of a LoadBalancer that may not be written, unless somebody writes it meanwhile. It may have
+// been freed since, and be promised to another, who is about to write it.
+func (k *Keeper) confirm(ctx context.Context, name string, ref ipam.Ref) error {
 	lock := k.stripe(name)
 	lock.Lock()
 	defer lock.Unlock()
 	k.mu.Lock()
 	_, open := k.unwritten[name]
+	e, _ := k.ledger.Get(name)
 	k.mu.Unlock()
-	if !open {
+	if _, holds := e.Holder(ref); !open || !holds {
 		return nil
 	}
 	return k.refresh(ctx, name)
