@@ -109,6 +109,9 @@ func TestScenarios(t *testing.T) {
 		"svcquota":   serviceQuota,
 		"byport":     byPort,
 		"onhosts":    onHosts,
+		"beyond":     beyond,
+		"everyway":   everyWay,
+		"sharing":    sharing,
 	}
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {

@@ -88,12 +88,7 @@ func onHosts(h *hub) {
 	h.tenant(func(t *v1alpha1.Tenant) { t.Spec.TargetCIDRs = []string{"127.0.0.1/32"} })
 	h.create(h.newTargetGroup("127.0.0.1"))
 	target := h.greeter()
-	at := func(n byte) netip.Addr {
-		a := h.control.Subnet().Addr().As4()
-		a[3] = n
-		return netip.AddrFrom4(a)
-	}
-	one, two := at(201), at(202)
+	one, two := h.at(201), h.at(202)
 	want := func(name string, port int32) *clusterv1.LoadBalancer {
 		l := h.newLoadBalancer(name, port)
 		l.Spec.Ports[0].TargetPort = int32(target.Port())
@@ -134,8 +129,15 @@ func onHosts(h *hub) {
 	h.dial(one, 20001)
 }
 
-// runProxy runs a real proxy on a host with that own address until the test ends, or the returned function is called.
-func (h *hub) runProxy(name string, own netip.Addr) (stop func()) {
+// at is an address of this host's that only this test uses.
+func (h *hub) at(n byte) netip.Addr {
+	a := h.control.Subnet().Addr().As4()
+	a[3] = n
+	return netip.AddrFrom4(a)
+}
+
+// runProxy runs a real proxy on a host with these own addresses until the test ends, or the returned function is called.
+func (h *hub) runProxy(name string, own ...netip.Addr) (stop func()) {
 	h.t.Helper()
 	name = h.name + "-" + name
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: name}}
@@ -144,11 +146,15 @@ func (h *hub) runProxy(name string, own netip.Addr) (stop func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	var addresses []string
+	for _, a := range own {
+		addresses = append(addresses, a.String())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
 		done <- app.RunProxy(ctx, app.ProxyOptions{
-			Kubeconfig: file, Name: name, Pool: h.name, Addresses: []string{own.String()}, Dataplane: "builtin",
+			Kubeconfig: file, Name: name, Pool: h.name, Addresses: addresses, Dataplane: "builtin",
 			ShutdownTimeout: time.Second, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 		})
 	}()
@@ -185,9 +191,18 @@ func (h *hub) showsAt(l *clusterv1.LoadBalancer, want ...netip.Addr) {
 // greeter answers each line.
 func (h *hub) greeter() netip.AddrPort {
 	h.t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	at, err := h.greet("127.0.0.1:0")
 	if err != nil {
 		h.t.Fatal(err)
+	}
+	return at
+}
+
+// greet answers each line at an address.
+func (h *hub) greet(at string) (netip.AddrPort, error) {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return netip.AddrPort{}, err
 	}
 	h.t.Cleanup(func() {
 		if err := l.Close(); err != nil {
@@ -210,21 +225,21 @@ func (h *hub) greeter() netip.AddrPort {
 			}()
 		}
 	}()
-	return l.Addr().(*net.TCPAddr).AddrPort()
+	return l.Addr().(*net.TCPAddr).AddrPort(), nil
 }
 
-// dial connects and is greeted.
+// dial connects and is greeted. The connection ends with the test, if not before.
 func (h *hub) dial(a netip.Addr, port uint16) net.Conn {
 	h.t.Helper()
 	var c net.Conn
-	h.eventually(fmt.Sprintf("a greeting at %s:%d", a, port), func(ctx context.Context) (err error) {
-		if c, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", netip.AddrPortFrom(a, port).String()); err != nil {
-			return err
+	h.eventually(fmt.Sprintf("a greeting at %s:%d", a, port), func(context.Context) (err error) {
+		c, err = h.tries(a, port)
+		return err
+	})
+	h.t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			h.t.Error(err)
 		}
-		if err = say(c); err != nil {
-			return errors.Join(err, c.Close())
-		}
-		return nil
 	})
 	return c
 }
