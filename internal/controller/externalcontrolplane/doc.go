@@ -7,9 +7,9 @@
 //	                      └───────────────────────────────────────┘
 //
 // Each control plane has a round of its own, which asks again after a while, with jitter: one that is slow or frozen holds up no
-// other, and no worker. A probe is bounded in time and in what it reads; it follows no redirect, and takes from a kubeconfig
-// nothing that names a file or a program of this machine. One that fails where the last one didn't is repeated at once before
-// it is believed. What the hub doesn't answer says nothing of a control plane.
+// other, and no worker. A probe is bounded in time and in what it reads, and leaves no connection; it follows no redirect, and
+// takes no kubeconfig that names a file or a program of this machine or a proxy, or trusts whoever answers. One that fails where
+// the last one didn't is repeated at once before it is believed. What the hub doesn't answer says nothing of a control plane.
 //
 // Nothing is remembered that a restart would miss: which cluster was reached first is in status, and may be said in spec.
 package externalcontrolplane

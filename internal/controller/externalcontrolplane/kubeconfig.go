@@ -11,8 +11,8 @@ import (
 
 // parse turns a kubeconfig into a client configuration. Errors say what to mend, in words that have nothing of its content.
 //
-// Whoever may write the Secret isn't who runs the manager: what would have this process read a file of its own, run a program
-// or send credentials in clear is refused.
+// Whoever may write the Secret isn't who runs the manager: what would have this process read a file of its own, run a program, go
+// through a proxy of his, or send credentials in clear or to whoever answers is refused.
 func parse(kubeconfig []byte) (*rest.Config, error) {
 	file, err := clientcmd.Load(kubeconfig)
 	if err != nil {
@@ -42,11 +42,15 @@ func parse(kubeconfig []byte) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// selfContained says what a kubeconfig has outside of itself.
+// selfContained says what a kubeconfig has outside of itself, and whether it leaves open who is to answer.
 func selfContained(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	switch {
 	case cluster.CertificateAuthority != "":
 		return errors.New("cluster.certificate-authority names a file: put its content into certificate-authority-data")
+	case cluster.ProxyURL != "":
+		return errors.New("cluster.proxy-url leads the manager elsewhere: take it out, and have cluster.server be one that the manager reaches itself")
+	case cluster.InsecureSkipTLSVerify:
+		return errors.New("cluster.insecure-skip-tls-verify sends the credentials to whoever answers: take it out, and put the server's authority into certificate-authority-data")
 	case user.ClientCertificate != "":
 		return errors.New("user.client-certificate names a file: put its content into client-certificate-data")
 	case user.ClientKey != "":

@@ -69,6 +69,15 @@ func TestWhatOfAKubeconfigIsUsed(t *testing.T) {
 		"a plugin": {with(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 			u.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: hidden}
 		}), "user.auth-provider"},
+		"a proxy":         {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.ProxyURL = "http://" + hidden }), "cluster.proxy-url"},
+		"a SOCKS proxy":   {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.ProxyURL = "socks5://" + hidden }), "cluster.proxy-url"},
+		"whoever answers": {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.InsecureSkipTLSVerify = true }), "certificate-authority-data"},
+		"whoever answers, with an authority": {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+			c.InsecureSkipTLSVerify, c.CertificateAuthorityData = true, []byte(hidden)
+		}), "cluster.insecure-skip-tls-verify"},
+		"unused ways": {whole(func(x *clientcmdapi.Config) {
+			x.Clusters["other"] = &clientcmdapi.Cluster{ProxyURL: "http://" + hidden, InsecureSkipTLSVerify: true}
+		}), ""},
 		"a certificate without key": {with(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 			u.Token, u.ClientCertificateData = "", []byte(hidden)
 		}), "isn't complete"},
@@ -93,10 +102,11 @@ func TestWhatOfAKubeconfigIsUsed(t *testing.T) {
 
 func FuzzKubeconfig(f *testing.F) {
 	f.Add([]byte("apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: 'https://a'}}]\nusers: [{name: u, user: {token: t}}]\n"))
+	f.Add([]byte("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: 'https://a', proxy-url: 'http://b', insecure-skip-tls-verify: true}}]\nusers: [{name: u, user: {token: t}}]\n"))
 	f.Add([]byte("{"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		cfg, err := parse(b)
-		if err == nil && (!strings.HasPrefix(cfg.Host, "https://") || cfg.BearerTokenFile != "" || cfg.CAFile != "" || cfg.CertFile != "" || cfg.KeyFile != "" || cfg.ExecProvider != nil) {
+		if err == nil && (!strings.HasPrefix(cfg.Host, "https://") || cfg.BearerTokenFile != "" || cfg.CAFile != "" || cfg.CertFile != "" || cfg.KeyFile != "" || cfg.ExecProvider != nil || cfg.Proxy != nil || cfg.Insecure) {
 			t.Errorf("%+v", cfg)
 		}
 	})

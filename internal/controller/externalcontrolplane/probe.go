@@ -27,6 +27,8 @@ const (
 	mostRead = 1 << 20
 	// mostVersion is how long a version may be that is shown.
 	mostVersion = 256
+	// idle is how long a connection may go unused, were it left by a probe: each closes its own.
+	idle = time.Minute
 )
 
 // Found is what a probe found of a control plane.
@@ -49,11 +51,11 @@ func found(reason, format string, args ...any) Found {
 func ask(ctx context.Context, cfg *rest.Config) Found {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	server, client, err := clientFor(cfg)
+	server, client, connections, err := clientFor(cfg)
 	if err != nil {
 		return found(controlplanev1.ReasonKubeconfigInvalid, "its certificates or its key don't parse: mend them")
 	}
-	defer client.CloseIdleConnections()
+	defer connections.CloseIdleConnections() // the client's own does nothing: what adds credentials doesn't pass it on
 	var says struct {
 		GitVersion string `json:"gitVersion"`
 	}
@@ -74,27 +76,27 @@ func ask(ctx context.Context, cfg *rest.Config) Found {
 	return out
 }
 
-// clientFor is a client with connections of its own, which follows no redirect.
-func clientFor(cfg *rest.Config) (*url.URL, *http.Client, error) {
+// clientFor is a client which follows no redirect, with connections of its own. The transport closes them, and gives up those that
+// are still being made. Proxies are the manager's own alone, by its environment.
+func clientFor(cfg *rest.Config) (*url.URL, *http.Client, *http.Transport, error) {
 	server, err := url.Parse(cfg.Host)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	trust, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	proxy := cfg.Proxy
-	if proxy == nil {
-		proxy = http.ProxyFromEnvironment
+	connections := &http.Transport{
+		TLSClientConfig: trust, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true,
+		TLSHandshakeTimeout: patience, IdleConnTimeout: idle,
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(cfg, &http.Transport{
-		TLSClientConfig: trust, Proxy: proxy, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true,
-	})
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, connections)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return server, &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+	client := &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return server, client, connections, nil
 }
 
 // get reads one answer. nil: it is in out.
