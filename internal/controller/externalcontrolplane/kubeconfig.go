@@ -2,6 +2,7 @@ package externalcontrolplane
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 
 	"k8s.io/client-go/rest"
@@ -32,8 +33,8 @@ func parse(kubeconfig []byte) (*rest.Config, error) {
 	if err := selfContained(cluster, user); err != nil {
 		return nil, err
 	}
-	if u, err := url.Parse(cluster.Server); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("cluster.server must be https://host:port")
+	if u, err := url.Parse(cluster.Server); err != nil || len(cluster.Server) > mostServer || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, fmt.Errorf("cluster.server must be https://host:port, with %d bytes at most", mostServer)
 	}
 	cfg, err := clientcmd.NewNonInteractiveClientConfig(*file, file.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {

@@ -54,8 +54,11 @@ func TestWhatOfAKubeconfigIsUsed(t *testing.T) {
 		"in clear":        {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "http://api.example.com" }), "cluster.server"},
 		"no host":         {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" }), "cluster.server"},
 		"no URL":          {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://a b" + hidden }), "cluster.server"},
-		"a user in it":    {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://u:" + hidden + "@a" }), "cluster.server"},
-		"authority file":  {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.CertificateAuthority = "/" + hidden }), "certificate-authority-data"},
+		"longer than a status": {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+			c.Server = "https://" + strings.Repeat("a", mostServer)
+		}), "cluster.server"},
+		"a user in it":   {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://u:" + hidden + "@a" }), "cluster.server"},
+		"authority file": {with(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.CertificateAuthority = "/" + hidden }), "certificate-authority-data"},
 		"certificate file": {with(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 			u.Token, u.ClientCertificate, u.ClientKeyData = "", "/"+hidden, []byte(hidden)
 		}), "client-certificate-data"},

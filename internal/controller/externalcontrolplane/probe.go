@@ -27,6 +27,8 @@ const (
 	mostRead = 1 << 20
 	// mostVersion is how long a version may be that is shown.
 	mostVersion = 256
+	// mostUID is how long a UID may be that is shown, and mostServer a kubeconfig's server, in bytes.
+	mostUID, mostServer = 128, 1024
 	// idle is how long a connection may go unused, were it left by a probe: each closes its own.
 	idle = time.Minute
 )
@@ -66,7 +68,7 @@ func ask(ctx context.Context, cfg *rest.Config) Found {
 	if f := get(ctx, client, server.JoinPath("api", "v1", "namespaces", metav1.NamespaceSystem), &n); f != nil {
 		return *f
 	}
-	if n.UID == "" {
+	if n.UID == "" || len(n.UID) > mostUID {
 		return nonsense(server)
 	}
 	out := Found{Reason: controlplanev1.ReasonAvailable, ClusterUID: string(n.UID)}

@@ -81,16 +81,17 @@ func TestWhatAProbeFinds(t *testing.T) {
 		"a redirect": {server(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.Host+"/version", http.StatusFound)
 		}, namespace), controlplanev1.ReasonNotReady, "answers 302"},
-		"a page":            {server(t, answer("<html>"), namespace), controlplanev1.ReasonNotReady, "as an API server does"},
-		"a word":            {server(t, version, answer(`"x"`)), controlplanev1.ReasonNotReady, "as an API server does"},
-		"a nameless one":    {server(t, version, answer(`{}`)), controlplanev1.ReasonNotReady, "as an API server does"},
-		"without an end":    {server(t, answer(`{"gitVersion": "`+strings.Repeat("x", 2*mostRead)+`"}`), namespace), controlplanev1.ReasonNotReady, "as an API server does"},
-		"nobody listens":    {refused(), controlplanev1.ReasonUnreachable, "refuses connections"},
-		"another authority": {untrusted, controlplanev1.ReasonUnreachable, "kubeconfig's authority"},
-		"another name":      {misnamed, controlplanev1.ReasonUnreachable, "other names"},
-		"no authority":      {unusable, controlplanev1.ReasonKubeconfigInvalid, "don't parse"},
-		"in clear":          {&rest.Config{Host: strings.Replace(clear.URL, "http:", "https:", 1)}, controlplanev1.ReasonUnreachable, "doesn't speak TLS"},
-		"it breaks off":     {server(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, namespace), controlplanev1.ReasonUnreachable, "breaks off"},
+		"a page":                      {server(t, answer("<html>"), namespace), controlplanev1.ReasonNotReady, "as an API server does"},
+		"a word":                      {server(t, version, answer(`"x"`)), controlplanev1.ReasonNotReady, "as an API server does"},
+		"a nameless one":              {server(t, version, answer(`{}`)), controlplanev1.ReasonNotReady, "as an API server does"},
+		"a name that no status holds": {server(t, version, answer(`{"metadata": {"uid": "`+strings.Repeat("x", mostUID+1)+`"}}`)), controlplanev1.ReasonNotReady, "as an API server does"},
+		"without an end":              {server(t, answer(`{"gitVersion": "`+strings.Repeat("x", 2*mostRead)+`"}`), namespace), controlplanev1.ReasonNotReady, "as an API server does"},
+		"nobody listens":              {refused(), controlplanev1.ReasonUnreachable, "refuses connections"},
+		"another authority":           {untrusted, controlplanev1.ReasonUnreachable, "kubeconfig's authority"},
+		"another name":                {misnamed, controlplanev1.ReasonUnreachable, "other names"},
+		"no authority":                {unusable, controlplanev1.ReasonKubeconfigInvalid, "don't parse"},
+		"in clear":                    {&rest.Config{Host: strings.Replace(clear.URL, "http:", "https:", 1)}, controlplanev1.ReasonUnreachable, "doesn't speak TLS"},
+		"it breaks off":               {server(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, namespace), controlplanev1.ReasonUnreachable, "breaks off"},
 		"it breaks off late": {server(t, version, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			fmt.Fprint(w, "{")
