@@ -184,3 +184,39 @@ func TestWhatIsCarriedOverIsForgottenWithItsProbe(t *testing.T) {
 		w.hasVerdicts("TCP:9090 Unchecked")
 	})
 }
+
+// A Machine has its address before its API server listens: until a check has found it there, others take the connections.
+func TestAMemberThatComesWaitsForItsFirstCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		defer func() { w.stop() }()
+		l, a := loadBalancer("shop", "api", "192.0.2.1")
+		g := targetGroup("shop", node1())
+		come := func(address string) {
+			g = g.DeepCopy()
+			g.Spec.Targets = append(g.Spec.Targets, v1alpha1.Target{Name: "at-" + address, UID: "at-" + address, Addresses: []string{address}})
+			g.Generation++
+			w.set(g)
+			settle(time.Millisecond)
+		}
+		w.list(l, a, class(), g)
+		settle(time.Second)
+		come("10.0.0.2")
+		if got := w.verdictsOf("10.0.0.2"); got != "TCP:8080 Unchecked" { // nobody else is known to serve
+			t.Error(got)
+		}
+		w.checker.find(lb.Healthy)
+		settle(time.Millisecond)
+		come("10.0.0.3")
+		settle(time.Hour) // however long the first result takes
+		if got := w.verdictsOf("10.0.0.3"); got != "TCP:8080 Unhealthy" {
+			t.Error(got)
+		}
+		w.hasVerdicts("TCP:8080 Healthy")
+		w.checker.find(lb.Healthy)
+		settle(time.Millisecond)
+		if got := w.verdictsOf("10.0.0.3"); got != "TCP:8080 Healthy" {
+			t.Error(got)
+		}
+	})
+}
