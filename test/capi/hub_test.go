@@ -138,6 +138,20 @@ func (h *hub) tenant(name string, targets netip.Prefix) {
 	wait(h.t, h.api, tn, soon, "Ready", func(tn *v1alpha1.Tenant) error { return isTrue(tn.Status.Conditions, "Ready") })
 }
 
+// operators makes a namespace of no Tenant, as Machines may be held in alone, and has load balancers there be served.
+func (h *hub) operators(name, addresses string) {
+	h.t.Helper()
+	h.create(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.AddressPoolSpec{
+			Ranges: []string{addresses}, Use: &v1alpha1.PoolUse{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}},
+		}},
+		&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.LoadBalancerClassSpec{
+			Proxy: &v1alpha1.ClassProxy{Pool: edge}, AddressPools: []string{name},
+		}},
+	)
+}
+
 // create waits for what objects need: their kind, their namespace, a webhook.
 func (h *hub) create(objects ...client.Object) {
 	h.t.Helper()

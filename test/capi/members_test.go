@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -12,6 +13,24 @@ import (
 	capiv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// watchesEnd is how long a client's watch may hold up the deletion of the Machine that it is with.
+const watchesEnd = 2 * time.Second
+
+// overHeldMembers is a load balancer of the Machines of its Cluster's control plane, each of which our manager holds until the proxy has
+// stopped. Its class has its namespace's name. A hook gives up later than a test does.
+func overHeldMembers(namespace string) *clusterv1.LoadBalancer {
+	return &clusterv1.LoadBalancer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
+		Spec: clusterv1.LoadBalancerSpec{
+			ClassName: namespace, ClusterName: clusterName,
+			TargetKind:   &clusterv1.KindReference{APIGroup: capiv1.GroupVersion.Group, Kind: "Machine"},
+			Ports:        []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
+			DrainTimeout: &metav1.Duration{Duration: watchesEnd},
+			MachineHooks: &clusterv1.MachineHooks{Type: clusterv1.HookPreDrain, MaxWait: &metav1.Duration{Duration: 4 * patience}},
+		},
+	}
+}
 
 // overWrittenMembers is a load balancer of the members that writeMembers writes.
 func overWrittenMembers(namespace string) *clusterv1.LoadBalancer {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
@@ -34,6 +35,21 @@ func TestRollout(t *testing.T) {
 		}
 		c.delete()
 	})
+	t.Run("members that are held until the proxy has stopped", func(t *testing.T) {
+		h := h.in(t)
+		const namespace = "held"
+		h.operators(namespace, "127.79.0.0/24")
+		l := overHeldMembers(namespace)
+		c := h.startCluster(netip.MustParsePrefix("127.77.2.0/24"), l, nil)
+		v := c.rolledOut()
+		if v.failed() > 0 {
+			t.Error("requests were lost")
+		}
+		c.holds(l, 3)
+		c.delete()
+		c.holds(l, 0)
+		c.deleteLoadBalancer(l)
+	})
 }
 
 // rolledOut has a control plane of one member grow to three, and be replaced, and returns who visited it meanwhile.
@@ -45,7 +61,13 @@ func (c *cluster) rolledOut() *visitor {
 	if n := v.failed(); n > 0 {
 		c.t.Fatalf("requests fail before anything is changed: %s", v)
 	}
+	old := c.machines()
 	c.rollOut(next, 3)
+	for _, m := range c.machines() {
+		if slices.ContainsFunc(old, func(o capiv1.Machine) bool { return o.UID == m.UID }) {
+			c.t.Errorf("Machine %s has not been replaced", m.Name)
+		}
+	}
 	kubetest.Eventually(c.t, soon, "each new Machine to answer", func(context.Context) error {
 		for _, m := range c.machines() {
 			if v.of(m.Name) == 0 {
