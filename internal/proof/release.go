@@ -93,6 +93,9 @@ func (p *Proxy) keeps(m Removal) string {
 	if !p.Reported {
 		return p.mute()
 	}
+	if p.Live && !p.Renewed {
+		return "has yet to be heard of by this manager"
+	}
 	if p.Through.TargetGroups < m.Version {
 		return "has not applied it yet"
 	}

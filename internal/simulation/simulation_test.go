@@ -67,6 +67,7 @@ func TestAHubThatChangesTakesNothingAway(t *testing.T) {
 // the same schedules for as long as nobody draws otherwise.
 func TestWhatOnceBrokeHolds(t *testing.T) {
 	for seed, why := range map[uint64]string{
+		199:  "a new leader has not heard yet of a proxy that the copy doesn't know in a namespace",
 		2469: "the hub changes twice before a proxy asks, that has heard of the one before that a frontend ends",
 		3238: "an Address is adopted for a LoadBalancer that is missing, and the answer is lost",
 		3321: "a namespace was ending when the copy was made",
