@@ -2,6 +2,8 @@ package controller_test
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,9 +188,11 @@ func burst(h *hub) {
 		}
 	}
 	h.t.Logf("the manager wrote %v", sum)
-	// One on the good path; on a busy machine, what is waited for is written once when it has lasted.
+	// One on the good path; on a busy machine, what is waited for is written once when it has lasted. A write from a cache that lags is
+	// refused, and changes nothing.
 	for what, writes := range perObject {
-		if strings.HasPrefix(what, "loadbalancers") && len(writes) > 2 {
+		taken := slices.DeleteFunc(slices.Clone(writes), func(status int) bool { return status == http.StatusConflict })
+		if strings.HasPrefix(what, "loadbalancers") && len(taken) > 2 {
 			h.t.Errorf("writes of %s: %v", what, writes)
 		}
 	}
