@@ -104,6 +104,8 @@ func (s *common) try(ctx context.Context, n numbered, try int) (again bool, err 
 		return true, nil
 	case err == nil:
 		err = fmt.Errorf("it proves nothing, told %d times: %s", try, busy)
+	case busy != "":
+		err = fmt.Errorf("%w (and %s)", err, busy)
 	}
 	s.say("%2d %-16s FAIL %6s  %s", n.number, n.name, took, err)
 	return false, fmt.Errorf("step %s failed after %s: %w", n.name, took, err)
