@@ -135,6 +135,8 @@ func reasonText(reason string) string {
 		return "Proxies have not yet said that they serve it; wait, or see to those that the message names."
 	case "WaitingForService":
 		return "The hub's own implementation of Services has not served it yet; wait, or see the events of the Service in the hub."
+	case "WriteFailed":
+		return "A Machine or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names."
 	}
 	return ""
 }

@@ -57,7 +57,7 @@ func TestMembers(t *testing.T) {
 		tell func(*fleetOf)
 	}{
 		{"disabled", disabledMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
-		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster},
+		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			h := &hub{t: t, control: whole.control, api: whole.api, name: story.name}
@@ -566,4 +566,32 @@ func leavingCluster(f *fleetOf) {
 	f.gone(c)
 	f.delete(f.lb)
 	f.gone(f.lb)
+}
+
+// takenName: where the TargetGroup can't be written, the LoadBalancer says so, and a hook goes all the same when its time has passed.
+func takenName(f *fleetOf) {
+	f.states()
+	f.delete(f.lb)
+	f.gone(f.lb)
+	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "api-members-0"}}
+	l := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "api"}, Spec: f.lb.Spec}
+	l.Spec.MachineHooks = &clusterv1.MachineHooks{MaxWait: &metav1.Duration{}, OnMaxWait: clusterv1.OnMaxWaitRelease}
+	f.create(g, l)
+	f.lb = l
+	m := f.machine("a1", "prod")
+	f.until("the Machine to be hooked", func(ctx ctx) error {
+		if has, err := f.hooked(ctx, m); err != nil || !has {
+			return errors.Join(err, errors.New("it is not"))
+		}
+		return nil
+	})
+	f.followed("False/WriteFailed")
+	f.delete(m)
+	f.unhooks(m)
+	f.collect(m)
+	f.delete(g)
+	f.gone(g)
+	f.machine("a2", "prod")
+	f.followed("True/AsExpected")
+	f.states("a2=active")
 }

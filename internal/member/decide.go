@@ -78,7 +78,7 @@ type LoadBalancer struct {
 	ClusterLeaving bool
 	// Hooked: Machines are held by a hook until they are removed. Never for Nodes.
 	Hooked bool
-	// MaxWait bounds how long a hook holds a Machine that is to leave.
+	// MaxWait bounds how long a hook holds a Machine that is to leave, once nothing sends to it anew.
 	MaxWait time.Duration
 	// Release lifts the hook when MaxWait has passed. Else it stays until the proxies have stopped (onMaxWait Block).
 	Release bool
@@ -113,7 +113,7 @@ type Member struct {
 	Sight Sight
 	// Was its state before.
 	Was State
-	// Waited since it is to leave, on the caller's own clock.
+	// Waited since it is to leave, on the caller's own clock; see Wait.
 	Waited time.Duration
 }
 
@@ -126,6 +126,18 @@ type Decision struct {
 	Want v1alpha1.TargetState
 	// Hook: its Machine is to carry the hook. A hook is written before Want, and taken off after what proved that it may.
 	Hook bool
+}
+
+// Wait is how much of the time that has passed since a member is to leave counts as waited: none while it stands still, as in
+// a paused Cluster, and at most half of maxWait while it serves. The other half is the proxies'.
+func Wait(l LoadBalancer, passed time.Duration, still, serves bool) time.Duration {
+	switch {
+	case still || l.Frozen != "":
+		return 0
+	case serves:
+		return min(passed, l.MaxWait/2)
+	}
+	return passed
 }
 
 // Decide judges all members of a LoadBalancer, and answers in their order. The same members give the same decisions.
@@ -316,7 +328,7 @@ func (m *Member) hook(l LoadBalancer, d *Decision) bool {
 		return m.Hook || m.Placed != Absent || d.Want != Absent
 	case !m.Hook, d.State == Removed, m.Dead && m.Deleting:
 		return false
-	case m.Waited >= l.MaxWait && (l.Release || !m.Selected):
+	case m.Placed != v1alpha1.TargetServing && m.Waited >= l.MaxWait && (l.Release || !m.Selected):
 		if d.State == Removing {
 			d.Reason, d.Message = ReasonMaxWaitPassed, fmt.Sprintf("its Machine isn't held any longer, for maxWait (%s) has passed; %s", l.MaxWait, d.Message)
 		}

@@ -129,6 +129,9 @@ func TestDecide(t *testing.T) {
 		"exit: the Machine is dead":                       {hooked, a(deleting, dead, was(Removing), draining2(open)), other(), Removing, ReasonDraining, draining, false},
 		"no exit: dead, but not deleted":                  {hooked, a(dead), other(), Active, "", serving, true},
 		"exit: maxWait, Release":                          {hooked, a(deleting, was(Removing), draining2(open), waited(10*time.Minute)), other(), Removing, ReasonMaxWaitPassed, draining, false},
+		"no exit: maxWait, Release, and it serves":        {hooked, a(deleting, was(Removing), waited(time.Hour)), other(), Removing, ReasonDraining, draining, true},
+		"no exit: maxWait, it serves, and isn't selected": {block, a(unselected, waited(time.Hour)), other(), Removing, ReasonDraining, draining, true},
+		"exit: maxWait, Release, and nothing is listed":   {hooked, a(deleting, was(Removing), unnamed, waited(time.Hour)), other(), Removing, ReasonMaxWaitPassed, draining, false},
 		"no exit: maxWait, Block":                         {block, a(deleting, was(Removing), draining2(open), waited(time.Hour)), other(), Removing, ReasonDraining, draining, true},
 		"exit: maxWait, Block, and not selected any more": {block, a(unselected, was(Removing), draining2(open), waited(10*time.Minute)), other(), Removing, ReasonMaxWaitPassed, draining, false},
 		"the Cluster is deleted before its Machines are":  {with(func(l *LoadBalancer) { l.ClusterLeaving = true }), a(), other(), Active, "", serving, false},
@@ -168,6 +171,21 @@ func TestWhoIsWaitedForIsNamed(t *testing.T) {
 	for _, want := range []string{"maxWait (10m0s)", "edge-1 has open connections"} {
 		if !strings.Contains(d.Message, want) {
 			t.Errorf("%q doesn't say %q", d.Message, want)
+		}
+	}
+}
+
+// Nothing of maxWait passes while nothing may move, and at most half of it while the member is sent to.
+func TestWait(t *testing.T) {
+	for _, c := range []struct {
+		passed         time.Duration
+		still, serving bool
+		want           time.Duration
+	}{
+		{time.Hour, true, false, 0}, {time.Hour, true, true, 0}, {time.Hour, false, true, 5 * time.Minute}, {time.Minute, false, true, time.Minute}, {time.Hour, false, false, time.Hour},
+	} {
+		if got := Wait(hooked, c.passed, c.still, c.serving); got != c.want {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }

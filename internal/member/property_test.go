@@ -41,7 +41,7 @@ func (w *world) event(t *rapid.T) string {
 	kind := rapid.SampledFrom([]string{
 		"manager", "manager", "manager", "manager", "stops", "stops", "apply", "apply", "apply", "report", "report", "report", "end", "healthy", "healthy",
 		"unhealthy", "delete", "disable", "enable", "updating", "updated", "deselect", "select", "addresses", "addressless", "dead", "dropped", "unhooked",
-		"pass", "clusterapi", "clusterapi", "freeze", "thaw", "silent", "back", "fence", "lost", "leaving", "clusterleaving", "again",
+		"pass", "clusterapi", "clusterapi", "freeze", "thaw", "silent", "back", "fence", "lost", "leaving", "clusterleaving", "again", "refuses", "takes",
 	}).Draw(t, "event")
 	switch kind {
 	case "manager":
@@ -86,6 +86,8 @@ func (w *world) event(t *rapid.T) string {
 		w.clusterAPI()
 	case "freeze", "thaw":
 		w.l.Frozen = map[string]string{"freeze": "paused", "thaw": ""}[kind]
+	case "refuses", "takes":
+		w.refuses = kind == "refuses"
 	case "silent", "back":
 		w.proxies[i].silent = kind == "silent"
 	case "fence":
@@ -110,7 +112,7 @@ func (w *world) event(t *rapid.T) string {
 
 // settle lets everybody do their part until nothing happens any more, and holds the end to what it must be.
 func (w *world) settle() {
-	w.l.Frozen = ""
+	w.l.Frozen, w.refuses = "", false
 	for i, p := range w.proxies {
 		if p.silent {
 			w.fence(i)

@@ -17,6 +17,8 @@ type world struct {
 	machines []*machine
 	proxies  []*proxyStub
 	version  proof.Version
+	// refuses: a TargetGroup can't be written; all else can.
+	refuses bool
 	// breaches of what must always hold.
 	breaches []string
 }
@@ -24,6 +26,8 @@ type world struct {
 type machine struct {
 	Member
 	exists bool
+	// kept: the TargetGroup could not be written, and says of it what it did.
+	kept bool
 	// untold: a state since then was never written, or was lost.
 	untold bool
 	// conns and applied are each proxy's own.
@@ -119,6 +123,10 @@ func (w *world) decide() []Decision {
 // step is one round of the manager; it stops after a number of its writes. It returns how many it would have made.
 func (w *world) step(writes int) int {
 	decisions := w.decide()
+	served := map[*machine]bool{} // as it was decided on
+	for _, m := range w.machines {
+		served[m] = m.Placed == serving
+	}
 	made := 0
 	may := func() bool { made++; return made <= writes }
 	exists := func(f func(m *machine, d Decision)) {
@@ -137,19 +145,23 @@ func (w *world) step(writes int) int {
 	for i, m := range w.machines {
 		changed = changed || m.exists && decisions[i].Want != m.Placed || !m.exists && m.Placed != Absent
 	}
-	if changed && may() { // the TargetGroup, in one write
+	if changed && may() && !w.refuses { // the TargetGroup, in one write
 		w.version++
 		for i, m := range w.machines {
 			if m.Placed = Absent; m.exists {
 				m.Placed = decisions[i].Want
 			}
 		}
+	} else if changed {
+		for i, m := range w.machines {
+			m.kept = m.kept || m.Placed != decisions[i].Want
+		}
 	}
 	exists(func(m *machine, d Decision) { // hooks that go
 		if d.Hook || !m.Hook || !may() {
 			return
 		}
-		if m.Hook = false; w.sends(m) && !w.exit(m) {
+		if m.Hook = false; w.sends(m) && !w.exit(m, served[m]) {
 			w.breach("the hook of %s is lifted while a proxy may send to it, without a way out", m.Name)
 		}
 	})
@@ -162,18 +174,18 @@ func (w *world) step(writes int) int {
 			m.untold = true
 			return
 		}
-		if !m.untold && !follows(m.Was, d.State) {
+		if !m.untold && !m.kept && !follows(m.Was, d.State) {
 			w.breach("%s goes from %q to %q", m.Name, m.Was, d.State)
 		}
-		m.Was, m.untold = d.State, false
+		m.Was, m.untold, m.kept = d.State, false, d.Want != m.Placed
 	})
 	return made
 }
 
 // exit says that a hook may go whoever sends.
-func (w *world) exit(m *machine) bool {
+func (w *world) exit(m *machine, served bool) bool {
 	return !w.l.Hooked || w.l.Leaving || w.l.ClusterLeaving || m.Dead && m.Deleting ||
-		m.Waited >= w.l.MaxWait && (m.Deleting && w.l.Release || !m.Selected)
+		!served && m.Waited >= w.l.MaxWait && (m.Deleting && w.l.Release || !m.Selected)
 }
 
 // follows says whether a state may come after another. From everywhere a member may be taken out, and what is out may come
@@ -260,7 +272,7 @@ func (w *world) clusterAPI() {
 func (w *world) pass(d time.Duration) {
 	for _, m := range w.machines {
 		if m.Deleting || !m.Selected {
-			m.Waited += d
+			m.Waited = Wait(w.l, m.Waited+d, false, m.Placed == serving)
 		} else {
 			m.Waited = 0
 		}

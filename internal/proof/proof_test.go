@@ -212,6 +212,8 @@ func TestRemoved(t *testing.T) {
 		"a silent one counts":   {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone)), serving("b", silent)}},
 		"one that left doesn't": {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone)), serving("b", silent, out)}, removed: true},
 		"behind":                {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone), behind)}},
+		"no renewal seen yet":   {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone), unseen)}},
+		"silent, but said so":   {proxies: []*Proxy{serving("a", says("t", v1alpha1.ReportedGone), unseen, silent)}, removed: true},
 	} {
 		if got := len(JudgeRemoved(m, c.proxies)) == 0; got != c.removed {
 			t.Errorf("%s: removed is %v", name, got)

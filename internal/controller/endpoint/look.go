@@ -16,6 +16,8 @@ type Cluster struct {
 	Still string
 	// Leaving: it, or its control plane object, is being deleted.
 	Leaving bool
+	// Unread is why its control plane object can't be read, which counts as not being deleted meanwhile; nil: it was, or it has none.
+	Unread error
 	// Named is the LoadBalancer that it calls its control plane's; "": none.
 	Named string
 }
@@ -27,10 +29,7 @@ func (r *Reconciler) Look(ctx context.Context, key types.NamespacedName) (Cluste
 		return Cluster{}, err
 	}
 	control, err := r.referred(ctx, c, "controlPlaneRef")
-	if err != nil {
-		return Cluster{}, err
-	}
-	out := Cluster{Found: true, Still: standsStill(c), Leaving: c.GetDeletionTimestamp() != nil}
+	out := Cluster{Found: true, Still: standsStill(c), Leaving: c.GetDeletionTimestamp() != nil, Unread: err}
 	var annotations map[string]string
 	if o := control.object; o != nil {
 		annotations = o.GetAnnotations()

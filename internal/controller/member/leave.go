@@ -60,17 +60,40 @@ func (r *Reconciler) letGo(ctx context.Context, l *clusterv1.LoadBalancer, class
 func (r *Reconciler) vanished(ctx context.Context, of types.NamespacedName) error {
 	r.forget(of)
 	has, err := r.hasTraces(ctx, of)
-	if err != nil || !has {
+	if err != nil {
 		return err
+	}
+	if !has {
+		r.mu.Lock()
+		delete(r.missed, of)
+		r.mu.Unlock()
+		return nil
 	}
 	if err := r.Reader.Get(ctx, of, &clusterv1.LoadBalancer{}); !apierrors.IsNotFound(err) {
 		return err // it is there: the cache lags, and wakes it
 	}
-	left, err := r.clear(ctx, of, r.Fleet.All())
+	left, proxies := "", r.Fleet.All()
+	if t := proof.JudgeTrouble(proxies); t.Mute && r.fresh(of) {
+		left = "no proxy has said anything yet, as where this hub is being restored"
+	} else {
+		left, err = r.clear(ctx, of, proxies)
+	}
 	if err == nil && left != "" {
+		r.Logger.Info("what is left of a LoadBalancer that is gone stays for now", "loadbalancer", of.String(), "why", left)
 		r.Queue.AddAfter(of.Namespace, of.Name, lookAgain)
 	}
 	return err
+}
+
+// fresh says that a LoadBalancer was first missed less than DefaultMaxWait ago: a restore may yet bring it.
+func (r *Reconciler) fresh(of types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Now()
+	if _, known := r.missed[of]; !known {
+		r.missed[of] = now
+	}
+	return now.Sub(r.missed[of]) < machines.DefaultMaxWait
 }
 
 // hasTraces says whether the cache shows anything of a LoadBalancer.
@@ -93,8 +116,12 @@ func (r *Reconciler) hasTraces(ctx context.Context, of types.NamespacedName) (bo
 // clear takes all that is a LoadBalancer's off the Machines of its namespace, then its TargetGroups, and says what it had to
 // leave as it is; "": nothing.
 func (r *Reconciler) clear(ctx context.Context, of types.NamespacedName, proxies []*proof.Proxy) (string, error) {
-	if frozen := slices.DeleteFunc(slices.Clone(proxies), func(p *proof.Proxy) bool { return p.Out || !p.Frozen() }); len(frozen) > 0 {
-		return proof.FrozenText(frozen), nil
+	switch t := proof.JudgeTrouble(proxies); {
+	case len(t.Frozen) > 0:
+		return proof.FrozenText(t.Frozen), nil
+	case len(t.Unseen) > 0:
+		// The hub may have changed under it, and it says so with its next word. One that doesn't renew its Lease falls silent.
+		return fmt.Sprintf("proxy %s has yet to be heard of by this manager", t.Unseen[0].Name), nil
 	}
 	if left, err := r.strip(ctx, of); err != nil || left != "" {
 		return left, err
@@ -127,7 +154,7 @@ func (r *Reconciler) strip(ctx context.Context, of types.NamespacedName) (string
 	if err != nil {
 		return "", err
 	}
-	clusters := map[string]endpoint.Cluster{}
+	clusters := map[string]endpoint.Cluster{"": {}} // a Machine that lost its label is none's
 	var still []string
 	var failed []error
 	for i := range objects {

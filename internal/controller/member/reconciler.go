@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -75,6 +76,8 @@ type Reconciler struct {
 	// leaving is since when a Machine, by its UID, is to leave a LoadBalancer.
 	leaving map[leaver]time.Time
 	pins    map[pin]pinned
+	// missed is when a LoadBalancer was first missed of which something is left.
+	missed map[types.NamespacedName]time.Time
 	// pools by who of them lives, as it was last seen.
 	pools map[string]string
 }
@@ -95,7 +98,7 @@ type leaver struct {
 // New returns a reconciler that hears of changes in the fleet.
 func New(o Options) *Reconciler {
 	r := &Reconciler{
-		Options: o, Queue: &kit.Queue{}, known: map[types.NamespacedName]known{}, leaving: map[leaver]time.Time{}, pins: map[pin]pinned{}, pools: map[string]string{},
+		Options: o, Queue: &kit.Queue{}, known: map[types.NamespacedName]known{}, leaving: map[leaver]time.Time{}, pins: map[pin]pinned{}, pools: map[string]string{}, missed: map[types.NamespacedName]time.Time{},
 	}
 	o.Fleet.Subscribe(r.fleetChanged)
 	return r
@@ -160,19 +163,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	plan := machines.Make(v.Facts)
+	var failed error
 	if plan.Changes(v.Facts) || v.unlabelled() {
 		if v, err = r.view(ctx, l, class, r.Reader); err != nil {
 			return reconcile.Result{}, err
 		}
 		plan = machines.Make(v.Facts)
-		if err := r.write(ctx, v, &plan); apierrors.IsForbidden(err) {
-			v.problem = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("the manager may not do what its Machines need: apply config/rbac/cluster-api (%v)", err)}
-		} else if err != nil {
-			return reconcile.Result{}, err
+		var p *problem
+		if p, failed = refusal(r.write(ctx, v, &plan)); p != nil {
+			v.problem = p
 		}
 	}
 	again := r.remember(req.NamespacedName, v, &plan)
-	return reconcile.Result{RequeueAfter: again}, r.say(ctx, v, &plan)
+	return reconcile.Result{RequeueAfter: again}, errors.Join(failed, r.say(ctx, v, &plan))
+}
+
+// refusal tells what write failed at apart: what is to be said, and tried again later, and what passes by itself, as where an
+// object was written meanwhile.
+func refusal(err error) (*problem, error) {
+	if err == nil {
+		return nil, nil
+	}
+	var out *problem
+	var passing []error
+	for all := []error{err}; len(all) > 0; all = all[1:] {
+		e := all[0]
+		joined, several := e.(interface{ Unwrap() []error })
+		switch {
+		case several:
+			all = append(all, joined.Unwrap()...)
+		case apierrors.IsConflict(e), errors.Is(e, context.Canceled):
+			passing = append(passing, e)
+		case apierrors.IsForbidden(e) && (out == nil || out.reason != clusterv1.ReasonForbidden):
+			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("the manager may not do what its Machines need: apply config/rbac/cluster-api, or see what forbids it (%v)", e)}
+		case out == nil:
+			out = &problem{clusterv1.ReasonWriteFailed, fmt.Sprintf("it is tried again, while all else goes on: %v", e)}
+		}
+	}
+	return out, errors.Join(passing...)
 }
 
 // ours says whether a LoadBalancer's targets are Machines that are to be followed, and returns its class; nil: there is none.

@@ -93,6 +93,9 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	if frozen := slices.DeleteFunc(slices.Clone(r.Fleet.Pool(v.pool)), func(p *proof.Proxy) bool { return p.Out || !p.Frozen() }); len(frozen) > 0 {
 		stop(clusterv1.ReasonStandsStill, proof.FrozenText(frozen))
 	}
+	if c.Unread != nil && v.problem == nil {
+		v.problem = &problem{clusterv1.ReasonStandsStill, fmt.Sprintf("its targets are followed, but whether the control plane of Cluster %s is being deleted isn't known: %v", cluster, c.Unread)}
+	}
 	if len(foreign) > 0 && v.problem == nil {
 		v.problem = &problem{clusterv1.ReasonForeignMachines, fmt.Sprintf("the selector selects Machines that are not of Cluster %s, and get no traffic: %s; mend spec.selector or spec.clusterName", cluster, kit.Some(foreign))}
 	}
@@ -194,11 +197,19 @@ func (r *Reconciler) since(of types.NamespacedName, g *v1alpha1.TargetGroup, t *
 	return p.version
 }
 
-// waited says since when Machines are to leave, by this manager's clock, and notes those that are new.
+// waited says for how long Machines are to leave, as rules.Wait counts, by this manager's clock, and notes those that are new.
 func (r *Reconciler) waited(of types.NamespacedName, v *view) func(uid string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Now()
+	serves := map[string]bool{}
+	for i := range v.Groups {
+		if o := v.Groups[i].Object; o != nil {
+			for _, t := range o.Spec.Targets {
+				serves[t.UID] = serves[t.UID] || t.State != v1alpha1.TargetDraining
+			}
+		}
+	}
 	out := map[string]time.Duration{}
 	for i := range v.Machines {
 		m := &v.Machines[i]
@@ -212,7 +223,8 @@ func (r *Reconciler) waited(of types.NamespacedName, v *view) func(uid string) t
 		if _, known := r.leaving[k]; !known {
 			r.leaving[k] = now
 		}
-		out[m.UID] = now.Sub(r.leaving[k])
+		out[m.UID] = rules.Wait(v.Shared, now.Sub(r.leaving[k]), m.Still() != "", serves[m.UID])
+		r.leaving[k] = now.Add(-out[m.UID])
 	}
 	for k := range r.leaving {
 		if _, still := out[k.uid]; k.of == of && !still {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 
-	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/machines"
@@ -17,36 +16,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// write brings Machines and TargetGroups to what the plan says, in the order that is safe wherever it stops.
+// write brings Machines and TargetGroups to what the plan says, in the order that is safe wherever it stops. What fails holds
+// up nobody else: a Machine whose hook couldn't be written isn't placed, for a plan places only those that were read with one,
+// and each hook that goes may go as things stood before this round. The error is all that failed, joined.
 func (r *Reconciler) write(ctx context.Context, v *view, plan *machines.Plan) error {
 	if v.Shared.Frozen != "" {
 		return nil
 	}
+	var failed []error
 	for i := range v.Machines {
 		if m := &v.Machines[i]; v.wantsLabel(*m) {
-			if err := r.label(ctx, v, m); err != nil {
-				return err
-			}
+			failed = append(failed, r.label(ctx, v, m))
 		}
 	}
 	for i := range plan.Members {
 		if m := &plan.Members[i]; m.Hook && !m.Seen.Hook {
-			if err := r.annotate(ctx, v, m); err != nil {
-				return err
-			}
+			failed = append(failed, r.annotate(ctx, v, m))
 		}
 	}
-	if err := r.place(ctx, v, plan); err != nil {
-		return err
-	}
+	failed = append(failed, r.place(ctx, v, plan))
 	for i := range plan.Members {
 		if m := &plan.Members[i]; !m.Hook || m.Seen.Hook {
-			if err := r.annotate(ctx, v, m); err != nil {
-				return err
-			}
+			failed = append(failed, r.annotate(ctx, v, m))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // label gives a Machine of the control plane the label that names its LoadBalancer, for the default selector.
@@ -90,13 +84,12 @@ func (r *Reconciler) patch(ctx context.Context, was *unstructured.Unstructured, 
 	return nil
 }
 
-// place writes the TargetGroups.
+// place writes the TargetGroups, each by itself.
 func (r *Reconciler) place(ctx context.Context, v *view, plan *machines.Plan) error {
+	var failed []error
 	for i, targets := range plan.Groups {
 		if i >= len(v.Groups) || v.Groups[i].Object == nil {
-			if err := r.create(ctx, v.LoadBalancer, i, targets); err != nil {
-				return err
-			}
+			failed = append(failed, r.create(ctx, v, i, targets))
 			continue
 		}
 		g := v.Groups[i].Object
@@ -107,20 +100,19 @@ func (r *Reconciler) place(ctx context.Context, v *view, plan *machines.Plan) er
 		next.Spec.Targets = targets
 		// A patch, for the cache leaves annotations out.
 		if err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
-			return fmt.Errorf("writing TargetGroup %s/%s: %w", g.Namespace, g.Name, err)
+			failed = append(failed, fmt.Errorf("writing TargetGroup %s/%s: %w", g.Namespace, g.Name, err))
 		}
 	}
 	for i := len(plan.Groups); i < len(v.Groups); i++ {
 		if g := v.Groups[i].Object; g != nil {
-			if err := r.drop(ctx, g); err != nil {
-				return err
-			}
+			failed = append(failed, r.drop(ctx, g))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
-func (r *Reconciler) create(ctx context.Context, l *clusterv1.LoadBalancer, number int, targets []v1alpha1.Target) error {
+func (r *Reconciler) create(ctx context.Context, v *view, number int, targets []v1alpha1.Target) error {
+	l := v.LoadBalancer
 	g := &v1alpha1.TargetGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: l.Namespace, Name: machines.GroupName(l.Name, number),
