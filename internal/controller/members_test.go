@@ -57,7 +57,7 @@ func TestMembers(t *testing.T) {
 		tell func(*fleetOf)
 	}{
 		{"disabled", disabledMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
-		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName},
+		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			h := &hub{t: t, control: whole.control, api: whole.api, name: story.name}
@@ -500,8 +500,14 @@ func strippedHook(f *fleetOf) {
 func machineSelectors(f *fleetOf) {
 	f.create(f.newCluster("other", nil))
 	f.machine("a1", "prod")
+	second, third := f.machine("a2", "prod"), f.machine("a3", "prod")
 	foreign := f.machine("x1", "other")
-	f.states("a1=active")
+	f.states("a1=active", "a2=active", "a3=active")
+	leaves := func(m *unstructured.Unstructured) {
+		f.delete(m)
+		f.unhooks(m)
+		f.collect(m)
+	}
 	selects := func(s *metav1.LabelSelector, cluster string) {
 		f.change(f.lb, func(o client.Object) {
 			spec := &o.(*clusterv1.LoadBalancer).Spec
@@ -512,13 +518,16 @@ func machineSelectors(f *fleetOf) {
 	everything := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: member.ClusterNameLabel, Operator: metav1.LabelSelectorOpExists}}}
 	selects(everything, "prod")
 	f.followed("False/ForeignMachines")
-	f.states("a1=active")
-	f.places("a1=Serving")
+	f.states("a1=active", "a2=active", "a3=active")
 	selects(everything, "")
 	f.followed("False/ForeignMachines")
-	f.places("a1=Serving")
+	f.places("a1=Serving", "a2=Serving", "a3=Serving")
+	leaves(second)
+	f.places("a1=Serving", "a3=Serving")
 	selects(&metav1.LabelSelector{}, "")
 	f.followed("False/Invalid")
+	f.places("a1=Serving", "a3=Serving")
+	leaves(third)
 	f.places("a1=Serving")
 	selects(&metav1.LabelSelector{MatchLabels: map[string]string{member.ClusterNameLabel: "nobody"}}, "")
 	f.followed("False/ClusterNotFound")
@@ -566,32 +575,4 @@ func leavingCluster(f *fleetOf) {
 	f.gone(c)
 	f.delete(f.lb)
 	f.gone(f.lb)
-}
-
-// takenName: where the TargetGroup can't be written, the LoadBalancer says so, and a hook goes all the same when its time has passed.
-func takenName(f *fleetOf) {
-	f.states()
-	f.delete(f.lb)
-	f.gone(f.lb)
-	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "api-members-0"}}
-	l := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "api"}, Spec: f.lb.Spec}
-	l.Spec.MachineHooks = &clusterv1.MachineHooks{MaxWait: &metav1.Duration{}, OnMaxWait: clusterv1.OnMaxWaitRelease}
-	f.create(g, l)
-	f.lb = l
-	m := f.machine("a1", "prod")
-	f.until("the Machine to be hooked", func(ctx ctx) error {
-		if has, err := f.hooked(ctx, m); err != nil || !has {
-			return errors.Join(err, errors.New("it is not"))
-		}
-		return nil
-	})
-	f.followed("False/WriteFailed")
-	f.delete(m)
-	f.unhooks(m)
-	f.collect(m)
-	f.delete(g)
-	f.gone(g)
-	f.machine("a2", "prod")
-	f.followed("True/AsExpected")
-	f.states("a2=active")
 }

@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +37,9 @@ type Facts struct {
 	Machines []Machine
 	// Groups by their number.
 	Groups []Group
-	// Waited says for how long a Machine has been to leave.
+	// Cluster whose Machines they are; "": it isn't known.
+	Cluster string
+	// Waited says for how long a Machine has been to leave, be it there or not.
 	Waited func(uid string) time.Duration
 }
 
@@ -76,6 +79,8 @@ type Plan struct {
 	Members []Member
 	// Groups are the targets of each, by its number.
 	Groups [][]v1alpha1.Target
+	// Lost: a target is left whose Machine is not there.
+	Lost bool
 }
 
 // HookType by which a LoadBalancer holds its Machines.
@@ -162,12 +167,7 @@ func Make(f Facts) Plan {
 			if x.Seen.Placed = t.State; x.Seen.Placed != v1alpha1.TargetDraining {
 				x.Seen.Placed = v1alpha1.TargetServing
 			}
-			x.Seen.Sight = member.Look(member.Asked{
-				Removal: proof.Removal{
-					Namespace: l.Namespace, GroupUID: string(p.group.Object.UID), TargetUID: t.UID, Address: x.Address, Version: p.group.Since(t),
-				},
-				Draining: p.group.Object.Drains(p.at),
-			}, p.group.Proxies)
+			x.Seen.Sight = p.group.sight(p.at)
 		}
 		out.Members = append(out.Members, x)
 	}
@@ -186,8 +186,21 @@ func Make(f Facts) Plan {
 		}
 		targets = append(targets, r)
 	}
-	out.Groups = member.Place(have, targets)
+	lost := out.lost(f)
+	out.Lost = len(lost) > 0
+	out.Groups = member.Place(have, append(targets, lost...))
 	return out
+}
+
+// sight is what proxies say of a target.
+func (g *Group) sight(at int) member.Sight {
+	t := &g.Object.Spec.Targets[at]
+	return member.Look(member.Asked{
+		Removal: proof.Removal{
+			Namespace: g.Object.Namespace, GroupUID: string(g.Object.UID), TargetUID: t.UID, Address: t.ServedAddress(), Version: g.Since(t),
+		},
+		Draining: g.Object.Drains(at),
+	}, g.Proxies)
 }
 
 // decide has the members judged. A Machine that nobody may write stays as it is; it counts for the others as what it is.
@@ -215,7 +228,7 @@ func (p *Plan) Changes(f Facts) bool {
 		return true
 	}
 	for i := range f.Groups {
-		if o := f.Groups[i].Object; o == nil || !SameTargets(o.Spec.Targets, p.Groups[i]) {
+		if o := f.Groups[i].Object; o == nil || f.Cluster != "" && o.Labels[v1alpha1.LabelCluster] != f.Cluster || !SameTargets(o.Spec.Targets, p.Groups[i]) {
 			return true
 		}
 	}
@@ -249,10 +262,11 @@ func GroupOf(name string) (loadBalancer string, number int, ok bool) {
 	return name[:i], number, true
 }
 
-// Cluster is whose Machines a LoadBalancer is for: the one that it names, or that of all that the selector selects. problem
-// says what is wrong with that; foreign names Machines that are selected and are another Cluster's.
-func Cluster(l *clusterv1.LoadBalancer, selector labels.Selector, all []Machine) (cluster string, foreign []string, problem string) {
-	cluster = member.ClusterName(l)
+// Cluster is whose Machines a LoadBalancer is for: the one that it names; else that whose Machines its targets are, as noted;
+// else that of all that the selector selects. problem says what is wrong with that; foreign names Machines that are selected
+// and are another Cluster's.
+func Cluster(l *clusterv1.LoadBalancer, selector labels.Selector, all []Machine, noted string) (cluster string, foreign []string, problem string) {
+	cluster = cmp.Or(member.ClusterName(l), noted)
 	of := map[string]bool{}
 	for i := range all {
 		m := &all[i]

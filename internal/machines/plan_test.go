@@ -34,6 +34,19 @@ func of(name string, change ...func(*Machine)) Machine {
 
 func deleting(m *Machine) { m.Deleting = true }
 
+// reborn is one that was made again: it has another UID, and nothing of ours.
+func reborn(m *Machine) { m.UID, m.Annotations = "new-"+m.Name, nil }
+
+// drained has the second of two targets drain, whose Machine is gone.
+func drained(f *Facts) {
+	f.Machines, f.Groups[0].Object.Spec.Targets[1].State = f.Machines[:1], v1alpha1.TargetDraining
+}
+
+// says has the proxy speak of it.
+func says(f *Facts, state v1alpha1.ReportedState) {
+	f.Groups[0].Proxies[0].Reports = map[string]*v1alpha1.ProxyReport{"ns": {Members: []v1alpha1.ReportedMember{{GroupUID: "g", TargetUID: "uid-2", Address: "10.0.0.2", State: state}}}}
+}
+
 func facts(machines ...Machine) Facts {
 	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: GroupName("api", 0), UID: "g"}}
 	for _, m := range machines {
@@ -65,10 +78,26 @@ func TestPlans(t *testing.T) {
 		want     []string
 		changes  bool
 	}{
-		"at rest":                 {machines: []Machine{of("1"), of("2")}, want: []string{"0:1=Serving", "0:2=Serving"}},
-		"one is deleted":          {machines: []Machine{of("1", deleting), of("2")}, want: []string{"0:1=Draining", "0:2=Serving"}, changes: true},
-		"one is gone":             {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { f.Machines = f.Machines[:1] }, want: []string{"0:1=Serving"}, changes: true},
-		"one is gone, and paused": {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { f.Machines, f.Shared.Frozen = f.Machines[:1], "paused" }, want: []string{"0:1=Serving", "0:2=Serving"}},
+		"at rest":        {machines: []Machine{of("1"), of("2")}, want: []string{"0:1=Serving", "0:2=Serving"}},
+		"one is deleted": {machines: []Machine{of("1", deleting), of("2")}, want: []string{"0:1=Draining", "0:2=Serving"}, changes: true},
+		"one is gone":    {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { f.Machines = f.Machines[:1] }, want: []string{"0:1=Serving", "0:2=Draining"}, changes: true},
+		"one is gone that drained, as proxies say": {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { drained(f); says(f, v1alpha1.ReportedGone) }, want: []string{"0:1=Serving"}, changes: true},
+		"one is gone that drains":                  {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { drained(f); says(f, v1alpha1.ReportedDraining) }, want: []string{"0:1=Serving", "0:2=Draining"}},
+		"one is gone that drains, for too long": {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) {
+			drained(f)
+			f.Waited = func(string) time.Duration { return DefaultMaxWait }
+		}, want: []string{"0:1=Serving"}, changes: true},
+		"one is gone that drains, with its Cluster": {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { drained(f); f.Shared.ClusterLeaving = true }, want: []string{"0:1=Serving"}, changes: true},
+		"one is gone, and no other is healthy":      {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { f.Machines, f.Groups[0].Proxies = f.Machines[:1], nil }, want: []string{"0:1=Serving", "0:2=Serving"}},
+		"one is gone, and the other leaves":         {machines: []Machine{of("1", deleting), of("2")}, change: func(f *Facts) { f.Machines, f.Groups[0].Proxies = f.Machines[:1], nil }, want: []string{"0:1=Draining", "0:2=Draining"}, changes: true},
+		"all are back, with other UIDs": {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) {
+			f.Machines = []Machine{of("1", reborn), of("2", reborn)}
+		}, want: []string{"0:1=Serving", "0:2=Serving"}, changes: true},
+		"one of them is hooked, and takes its place": {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) {
+			f.Machines = []Machine{of("1", func(m *Machine) { m.UID = "new" }), of("2", reborn)}
+		}, want: []string{"0:1=Serving", "0:2=Serving"}, changes: true},
+		"its Cluster is to be noted": {machines: []Machine{of("1")}, change: func(f *Facts) { f.Cluster = "prod" }, want: []string{"0:1=Serving"}, changes: true},
+		"one is gone, and paused":    {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { f.Machines, f.Shared.Frozen = f.Machines[:1], "paused" }, want: []string{"0:1=Serving", "0:2=Serving"}},
 		"deleted, and it moves": {machines: []Machine{of("1", deleting, func(m *Machine) { m.Annotations = map[string]string{MovesAnnotation: ""} }), of("2")},
 			want: []string{"0:1=Serving", "0:2=Serving"}},
 		"deleted, and it is paused": {machines: []Machine{of("1", deleting, func(m *Machine) { m.Annotations[PausedAnnotation] = "" }), of("2")}, want: []string{"0:1=Serving", "0:2=Serving"}},
@@ -117,6 +146,10 @@ func TestManyMachines(t *testing.T) {
 	f.Groups[0].Object.Spec.Targets = p.Groups[0]
 	f.Groups = append(f.Groups, Group{Object: second, Since: func(*v1alpha1.Target) proof.Version { return 9 }})
 	f.Machines = f.Machines[50:]
+	for i := range 50 {
+		f.Groups[0].Object.Spec.Targets[i].State = v1alpha1.TargetDraining
+	}
+	f.Waited = func(string) time.Duration { return DefaultMaxWait }
 	if p = Make(f); len(p.Groups) != 2 || len(p.Groups[0]) != 50 || len(p.Groups[1]) != 1 {
 		t.Errorf("%v", placed(p))
 	}
@@ -157,6 +190,7 @@ func TestWhoseMachines(t *testing.T) {
 		return Machine{Name: name, Labels: map[string]string{member.ClusterNameLabel: cluster}}
 	}
 	none := func(l *clusterv1.LoadBalancer) { l.Spec.ClusterName = "" }
+	noted := func(l *clusterv1.LoadBalancer) { l.Spec.ClusterName, l.Name = "", "noted" }
 	for name, c := range map[string]struct {
 		change  func(*clusterv1.LoadBalancer)
 		all     []Machine
@@ -169,10 +203,16 @@ func TestWhoseMachines(t *testing.T) {
 		"that of all selected": {none, []Machine{in("a", "test")}, "test", nil, false},
 		"of two":               {none, []Machine{in("a", "test"), in("b", "prod")}, "", nil, true},
 		"of none":              {none, nil, "", nil, false},
+		"of one that is noted": {noted, []Machine{in("a", "test"), in("b", "prod")}, "prod", []string{"a"}, false},
+		"of none but noted":    {noted, nil, "prod", nil, false},
 	} {
 		l := lb()
 		c.change(l)
-		cluster, foreign, problem := Cluster(l, labels.Everything(), c.all)
+		was := ""
+		if l.Name == "noted" {
+			was = "prod"
+		}
+		cluster, foreign, problem := Cluster(l, labels.Everything(), c.all, was)
 		if cluster != c.cluster || !slices.Equal(foreign, c.foreign) || (problem != "") != c.problem {
 			t.Errorf("%s: %q, %v, %q", name, cluster, foreign, problem)
 		}

@@ -95,7 +95,7 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonWriteFailed: a Machine or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names.
 	ReasonWriteFailed = "WriteFailed"
-	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, or proxies serve on what they had; wait, or see to what the message names.
+	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names.
 	ReasonStandsStill = "StandsStill"
 	// ReasonForeignMachines: the selector selects Machines of another Cluster, which get no traffic; mend the selector, or spec.clusterName.
 	ReasonForeignMachines = "ForeignMachines"

@@ -22,6 +22,8 @@ const (
 	LabelFor = "fairlead.dev/for"
 	// LabelGeneratedFrom marks a TargetGroup that the manager made, by the kind that its targets are of.
 	LabelGeneratedFrom = "fairlead.dev/generated-from"
+	// LabelCluster names the Cluster whose Machines a TargetGroup was made from.
+	LabelCluster = "fairlead.dev/cluster"
 	// LabelTenant marks what the manager made for a Tenant, by the Tenant's name.
 	LabelTenant = "fairlead.dev/tenant"
 )

@@ -11,7 +11,8 @@
 // the API server itself: a cache that lags drops nobody.
 //
 // What a proxy has said wakes the LoadBalancers that wait for proxies; that one comes or falls silent wakes all of its pool.
-// How long a Machine has been to leave is remembered in memory, by the manager's own clock: a restart begins to count again.
+// How long a Machine has been to leave is remembered in memory, by the manager's own clock: a restart begins to count again. What
+// fails is joined and said; it holds up no other Machine.
 //
 // A LoadBalancer that is being deleted, or isn't one of Machines any more, is held by a finalizer until no Machine carries its
 // hook. One that went without, as where somebody took the finalizer off, has its hooks lifted when its Machines show them.

@@ -98,7 +98,7 @@ func (r *Reconciler) fresh(of types.NamespacedName) bool {
 
 // hasTraces says whether the cache shows anything of a LoadBalancer.
 func (r *Reconciler) hasTraces(ctx context.Context, of types.NamespacedName) (bool, error) {
-	groups, err := r.generated(ctx, of)
+	groups, _, err := r.generated(ctx, of)
 	if err != nil || len(groups) > 0 {
 		return len(groups) > 0, err
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) clear(ctx context.Context, of types.NamespacedName, proxies
 	if left, err := r.strip(ctx, of); err != nil || left != "" {
 		return left, err
 	}
-	groups, err := r.generated(ctx, of)
+	groups, _, err := r.generated(ctx, of)
 	if err != nil {
 		return "", err
 	}

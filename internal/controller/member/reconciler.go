@@ -155,8 +155,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return r.letGo(ctx, l, class)
 	}
-	if err := kit.Guard(ctx, r.Client, l, clusterv1.MembersFinalizer); err != nil {
-		return reconcile.Result{}, err
+	if class != nil && !r.watched().Empty() { // else nothing of it is written, and there is nothing to take away before it goes
+		if err := kit.Guard(ctx, r.Client, l, clusterv1.MembersFinalizer); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	v, err := r.view(ctx, l, class, r.Cache)
 	if err != nil {
@@ -235,6 +237,10 @@ func (r *Reconciler) remember(of types.NamespacedName, v *view, plan *machines.P
 		}
 	}
 	if v.problem != nil {
+		within(lookAgain)
+	}
+	if plan.Lost {
+		k.waits = true
 		within(lookAgain)
 	}
 	for i := range plan.Members {

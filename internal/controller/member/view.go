@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,8 +35,7 @@ type view struct {
 	// objects of the Machines, by their UIDs; they are shared with the cache.
 	objects map[string]*unstructured.Unstructured
 	// label: the Cluster calls this LoadBalancer its control plane's, whose Machines are to be labelled so.
-	label   bool
-	cluster string
+	label bool
 }
 
 // view reads what there is; Machines from whom it is told.
@@ -64,17 +64,41 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 			v.objects[string(objects[i].GetUID())] = &objects[i]
 		}
 	}
-	selector, err := rules.Selector(l)
-	if err != nil {
-		stop(clusterv1.ReasonInvalid, err.Error())
+	var strays []string
+	var err error
+	if v.Groups, strays, err = r.groups(ctx, l); err != nil {
+		return nil, err
 	}
-	cluster, foreign, wrong := machines.Cluster(l, selector, v.Machines)
-	if wrong != "" {
-		stop(clusterv1.ReasonForeignMachines, wrong)
+	if len(strays) > 0 {
+		stop(clusterv1.ReasonStandsStill, fmt.Sprintf("TargetGroup %s has the label %s, and wasn't made from Machines, so that proxies send to its targets too: take the label or the TargetGroup away", strays[0], v1alpha1.LabelFor))
 	}
-	v.cluster = cluster
+	switch {
+	case class != nil:
+	case l.Spec.ClassName == "":
+		stop(clusterv1.ReasonNoClass, "no class is named, so that it isn't known which proxies are to be asked: set spec.className")
+	default:
+		stop(clusterv1.ReasonClassNotFound, fmt.Sprintf("class %q doesn't exist, so that it isn't known which proxies are to be asked: create it, or mend spec.className", l.Spec.ClassName))
+	}
+	noted, placed := v.Noted()
+	selector, invalid := rules.Selector(l)
+	cluster, foreign, wrong := machines.Cluster(l, selector, v.Machines, noted)
+	v.Cluster = cluster
 	v.Selects = func(m *machines.Machine) bool {
 		return cluster != "" && m.Cluster() == cluster && selector.Matches(labels.Set(m.Labels))
+	}
+	switch {
+	case invalid != nil && (cluster != "" || placed == 0):
+		// Those that it had stay, and those that are being deleted are drained and let go as ever.
+		v.problem = cmp.Or(v.problem, &problem{clusterv1.ReasonInvalid, invalid.Error()})
+		v.Selects = func(m *machines.Machine) bool {
+			return cluster != "" && m.Cluster() == cluster && machines.Kept(m, l.Name)
+		}
+	case invalid != nil:
+		stop(clusterv1.ReasonInvalid, invalid.Error())
+	case wrong != "":
+		stop(clusterv1.ReasonForeignMachines, wrong)
+	case cluster == "" && placed > 0:
+		stop(clusterv1.ReasonStandsStill, "it has targets, none of their Machines is selected, and whose they are isn't noted: set spec.clusterName")
 	}
 	c := endpoint.Cluster{}
 	if cluster != "" {
@@ -83,7 +107,7 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 		}
 		switch {
 		case !c.Found:
-			stop(clusterv1.ReasonClusterNotFound, fmt.Sprintf("there is no Cluster %s in this namespace: create it, or mend spec.clusterName", cluster))
+			stop(clusterv1.ReasonClusterNotFound, fmt.Sprintf("there is no Cluster %s in this namespace: create it, or name another one in spec.clusterName", cluster))
 		case c.Still != "":
 			stop(clusterv1.ReasonStandsStill, c.Still)
 		}
@@ -99,8 +123,8 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	if len(foreign) > 0 && v.problem == nil {
 		v.problem = &problem{clusterv1.ReasonForeignMachines, fmt.Sprintf("the selector selects Machines that are not of Cluster %s, and get no traffic: %s; mend spec.selector or spec.clusterName", cluster, kit.Some(foreign))}
 	}
-	if v.Groups, err = r.groups(ctx, l); err != nil {
-		return nil, err
+	if why := machines.Missing(v.Facts); why != "" {
+		stop(clusterv1.ReasonStandsStill, why)
 	}
 	v.Waited = r.waited(of, v)
 	return v, nil
@@ -113,7 +137,7 @@ func (v *view) unlabelled() bool {
 
 func (v *view) wantsLabel(m machines.Machine) bool {
 	_, has := m.Labels[rules.NameLabel]
-	return v.label && !has && m.Still() == "" && rules.WantsLabel(m.Labels, m.Deleting, v.cluster, v.LoadBalancer.Name)
+	return v.label && !has && m.Still() == "" && rules.WantsLabel(m.Labels, m.Deleting, v.Cluster, v.LoadBalancer.Name)
 }
 
 func (r *Reconciler) list(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
@@ -126,31 +150,35 @@ func (r *Reconciler) list(ctx context.Context, from client.Reader, kind schema.G
 }
 
 // generated are the TargetGroups that were made for a LoadBalancer's Machines, by their number; they are shared with the cache.
-func (r *Reconciler) generated(ctx context.Context, of types.NamespacedName) (map[int]*v1alpha1.TargetGroup, error) {
+// strays are the names of others that it sends to.
+func (r *Reconciler) generated(ctx context.Context, of types.NamespacedName) (groups map[int]*v1alpha1.TargetGroup, strays []string, err error) {
 	list := &v1alpha1.TargetGroupList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingLabels{v1alpha1.LabelFor: of.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the TargetGroups of LoadBalancer %s: %w", of, err)
+		return nil, nil, fmt.Errorf("listing the TargetGroups of LoadBalancer %s: %w", of, err)
 	}
 	out := map[int]*v1alpha1.TargetGroup{}
 	for i := range list.Items {
 		g := &list.Items[i]
 		if name, number, ok := machines.GroupOf(g.Name); ok && name == of.Name && generated(g) {
 			out[number] = g
+		} else {
+			strays = append(strays, g.Name)
 		}
 	}
-	return out, nil
+	slices.Sort(strays)
+	return out, strays, nil
 }
 
 func generated(g *v1alpha1.TargetGroup) bool {
 	return g.Labels[v1alpha1.LabelGeneratedFrom] == FromMachines
 }
 
-// groups are those as a Plan needs them.
-func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer) ([]machines.Group, error) {
+// groups are those as a Plan needs them, and the strays.
+func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer) ([]machines.Group, []string, error) {
 	of := client.ObjectKeyFromObject(l)
-	all, err := r.generated(ctx, of)
+	all, strays, err := r.generated(ctx, of)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	last := -1
 	for number := range all {
@@ -160,11 +188,11 @@ func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer) ([]m
 	for number, g := range all {
 		proxies, err := r.Asked(ctx, g)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out[number] = machines.Group{Object: g, Proxies: proxies, Since: func(t *v1alpha1.Target) proof.Version { return r.since(of, g, t) }}
 	}
-	return out, nil
+	return out, strays, nil
 }
 
 // pin is one target of one TargetGroup.
@@ -202,15 +230,16 @@ func (r *Reconciler) waited(of types.NamespacedName, v *view) func(uid string) t
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Now()
-	serves := map[string]bool{}
-	for i := range v.Groups {
-		if o := v.Groups[i].Object; o != nil {
-			for _, t := range o.Spec.Targets {
-				serves[t.UID] = serves[t.UID] || t.State != v1alpha1.TargetDraining
-			}
-		}
-	}
+	serves := v.Serving()
 	out := map[string]time.Duration{}
+	leaves := func(uid string, still bool) {
+		k := leaver{of, uid}
+		if _, known := r.leaving[k]; !known {
+			r.leaving[k] = now
+		}
+		out[uid] = rules.Wait(v.Shared, now.Sub(r.leaving[k]), still, serves[uid])
+		r.leaving[k] = now.Add(-out[uid])
+	}
 	for i := range v.Machines {
 		m := &v.Machines[i]
 		if !m.Deleting && v.Selects(m) {
@@ -219,13 +248,13 @@ func (r *Reconciler) waited(of types.NamespacedName, v *view) func(uid string) t
 		if !m.Deleting && !rules.Hooked(m.Annotations, of.Name) {
 			continue // it was never a target, or isn't held
 		}
-		k := leaver{of, m.UID}
-		if _, known := r.leaving[k]; !known {
-			r.leaving[k] = now
-		}
-		out[m.UID] = rules.Wait(v.Shared, now.Sub(r.leaving[k]), m.Still() != "", serves[m.UID])
-		r.leaving[k] = now.Add(-out[m.UID])
+		leaves(m.UID, m.Still() != "")
 	}
+	v.Targets(func(g *machines.Group, at int) {
+		if t := &g.Object.Spec.Targets[at]; v.objects[t.UID] == nil {
+			leaves(t.UID, false) // its Machine is gone
+		}
+	})
 	for k := range r.leaving {
 		if _, still := out[k.uid]; k.of == of && !still {
 			delete(r.leaving, k)

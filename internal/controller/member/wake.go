@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/machines"
@@ -87,8 +88,11 @@ func (r *Reconciler) ofCluster(ctx context.Context, namespace, cluster string) [
 	return out
 }
 
-// OfGroup names the LoadBalancer that a TargetGroup was generated for.
+// OfGroup names the LoadBalancer that a TargetGroup was generated for, or is said to be.
 func OfGroup(_ context.Context, o client.Object) []reconcile.Request {
+	if name := o.GetLabels()[v1alpha1.LabelFor]; name != "" {
+		return []reconcile.Request{request(o.GetNamespace(), name)}
+	}
 	if name, _, ok := machines.GroupOf(o.GetName()); ok {
 		return []reconcile.Request{request(o.GetNamespace(), name)}
 	}

@@ -93,10 +93,11 @@ func (r *Reconciler) place(ctx context.Context, v *view, plan *machines.Plan) er
 			continue
 		}
 		g := v.Groups[i].Object
-		if machines.SameTargets(g.Spec.Targets, targets) {
+		next := g.DeepCopy()
+		note(next, v.Cluster)
+		if maps.Equal(g.Labels, next.Labels) && machines.SameTargets(g.Spec.Targets, targets) {
 			continue
 		}
-		next := g.DeepCopy()
 		next.Spec.Targets = targets
 		// A patch, for the cache leaves annotations out.
 		if err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
@@ -111,6 +112,13 @@ func (r *Reconciler) place(ctx context.Context, v *view, plan *machines.Plan) er
 	return errors.Join(failed...)
 }
 
+// note has a TargetGroup say whose Machines its targets are: where none is there to tell, whether that Cluster is paused counts.
+func note(g *v1alpha1.TargetGroup, cluster string) {
+	if cluster != "" {
+		g.Labels[v1alpha1.LabelCluster] = cluster
+	}
+}
+
 func (r *Reconciler) create(ctx context.Context, v *view, number int, targets []v1alpha1.Target) error {
 	l := v.LoadBalancer
 	g := &v1alpha1.TargetGroup{
@@ -120,6 +128,7 @@ func (r *Reconciler) create(ctx context.Context, v *view, number int, targets []
 		},
 		Spec: v1alpha1.TargetGroupSpec{Targets: targets},
 	}
+	note(g, v.Cluster)
 	err := r.Client.Create(ctx, g, client.FieldOwner(kit.FieldManager))
 	if apierrors.IsAlreadyExists(err) {
 		return r.taken(ctx, g)
