@@ -49,29 +49,37 @@ func Hooked(annotations map[string]string, loadBalancer string) bool {
 
 // Annotate returns what annotations are to be for a LoadBalancer whose target's decision is d: its state, and the hook of its
 // type where d wants one. State "" takes away all that is the LoadBalancer's. A Machine that is being deleted keeps the hook
-// that it has, of whatever type. What others wrote stays as it is. The map that it is given isn't changed.
+// that it has, of whatever type. What others wrote stays as it is: so does a NameAnnotation that doesn't go with the states, as
+// where a control plane gives it to its Machines; then the states have their names. The map that it is given isn't changed.
 func Annotate(annotations map[string]string, loadBalancer string, d Decision, t clusterv1.HookType, deleting bool) map[string]string {
 	out := maps.Clone(annotations)
 	if out == nil {
 		out = map[string]string{}
 	}
 	states := statesIn(annotations)
+	others := out[NameAnnotation] != "" && out[NameAnnotation] != strings.Join(slices.Sorted(maps.Keys(states)), ",") && out[NameAnnotation] != loadBalancer
+	had := len(states) > 0
 	delete(states, loadBalancer)
 	if d.State != "" {
 		states[loadBalancer] = d.State
 	}
 	names := slices.Sorted(maps.Keys(states))
-	switch len(names) {
-	case 0:
-		delete(out, NameAnnotation)
+	var each []string
+	for _, n := range names {
+		each = append(each, n+"="+string(states[n]))
+	}
+	switch {
+	case len(names) == 0 && !had:
+	case len(names) == 0:
 		delete(out, StatusAnnotation)
-	case 1:
+		if !others {
+			delete(out, NameAnnotation)
+		}
+	case others:
+		out[StatusAnnotation] = strings.Join(each, ",")
+	case len(names) == 1:
 		out[NameAnnotation], out[StatusAnnotation] = names[0], string(states[names[0]])
 	default:
-		var each []string
-		for _, n := range names {
-			each = append(each, n+"="+string(states[n]))
-		}
 		out[NameAnnotation], out[StatusAnnotation] = strings.Join(names, ","), strings.Join(each, ",")
 	}
 	want := ""
@@ -94,6 +102,14 @@ func Annotate(annotations map[string]string, loadBalancer string, d Decision, t 
 // StateIn is the state that annotations give a LoadBalancer's target; "": none.
 func StateIn(annotations map[string]string, loadBalancer string) State {
 	return statesIn(annotations)[loadBalancer]
+}
+
+// Named are the LoadBalancers that annotations speak of, each once, be they there or not.
+func Named(annotations map[string]string) []string {
+	states := statesIn(annotations)
+	names := slices.AppendSeq(strings.Split(annotations[NameAnnotation], ","), maps.Keys(states))
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
 }
 
 // statesIn reads them. What isn't written as we write it is left out: a person may have written it.

@@ -43,8 +43,14 @@ func TestAnnotate(t *testing.T) {
 			map[string]string{NameAnnotation: "lb-a,lb-b", StatusAnnotation: "lb-a=removed,lb-b=active"}, Decision{}, pre, false,
 			map[string]string{NameAnnotation: "lb-b", StatusAnnotation: "active"},
 		},
-		"the last goes":               {map[string]string{NameAnnotation: "lb-a", StatusAnnotation: "removed", drain: HookValue}, Decision{}, pre, false, map[string]string{}},
-		"what isn't ours is replaced": {map[string]string{NameAnnotation: "p,q", StatusAnnotation: "up"}, Decision{State: Active}, pre, false, map[string]string{NameAnnotation: "lb-a", StatusAnnotation: "active"}},
+		"the last goes":              {map[string]string{NameAnnotation: "lb-a", StatusAnnotation: "removed", drain: HookValue}, Decision{}, pre, false, map[string]string{}},
+		"what isn't ours stays":      {map[string]string{NameAnnotation: "p,q", StatusAnnotation: "up"}, Decision{State: Active}, pre, false, map[string]string{NameAnnotation: "p,q", StatusAnnotation: "lb-a=active"}},
+		"a name of others'":          {map[string]string{NameAnnotation: "kcp"}, Decision{State: Active}, pre, false, map[string]string{NameAnnotation: "kcp", StatusAnnotation: "lb-a=active"}},
+		"it stays theirs":            {map[string]string{NameAnnotation: "kcp", StatusAnnotation: "lb-a=active"}, Decision{State: Removing}, pre, false, map[string]string{NameAnnotation: "kcp", StatusAnnotation: "lb-a=removing"}},
+		"and outlasts ours":          {map[string]string{NameAnnotation: "kcp", StatusAnnotation: "lb-a=active"}, Decision{}, pre, false, map[string]string{NameAnnotation: "kcp"}},
+		"a name that was never ours": {map[string]string{NameAnnotation: "kcp"}, Decision{}, pre, false, map[string]string{NameAnnotation: "kcp"}},
+		"they name the same one":     {map[string]string{NameAnnotation: "lb-a"}, Decision{State: Active}, pre, false, map[string]string{NameAnnotation: "lb-a", StatusAnnotation: "active"}},
+		"they write over ours":       {map[string]string{NameAnnotation: "kcp", StatusAnnotation: "lb-a=removed,lb-b=active"}, Decision{State: Active}, pre, false, map[string]string{NameAnnotation: "kcp", StatusAnnotation: "lb-a=active,lb-b=active"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(c.have)
@@ -83,5 +89,13 @@ func TestHooksAreKeysThatClusterAPITakes(t *testing.T) {
 	}
 	if HookKey(clusterv1.HookNone, "a") != "" || Hooked(map[string]string{"": "", "pre-drain.delete.hook.machine.cluster.x-k8s.io/other": ""}, "a") {
 		t.Error("there is a hook where none is wanted")
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for _, c := range []struct{ name, status, want string }{{"", "", ""}, {"a", "active", "a"}, {"kcp", "a=active,b=removed", "a b kcp"}, {"b,a", "a=active,b=active", "a b"}} {
+		if got := strings.Join(Named(map[string]string{NameAnnotation: c.name, StatusAnnotation: c.status}), " "); got != c.want {
+			t.Errorf("%s and %s: %q", c.name, c.status, got)
+		}
 	}
 }

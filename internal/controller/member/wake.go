@@ -57,10 +57,8 @@ func Concerns(l *clusterv1.LoadBalancer) bool {
 // OfMachine names the LoadBalancers that a Machine may be a target of, and those that it names, be they there or not.
 func (r *Reconciler) OfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	out := r.ofCluster(ctx, o.GetNamespace(), o.GetLabels()[rules.ClusterNameLabel])
-	for name := range strings.SplitSeq(o.GetAnnotations()[rules.NameAnnotation], ",") {
-		if name != "" {
-			out = append(out, request(o.GetNamespace(), name))
-		}
+	for _, name := range rules.Named(o.GetAnnotations()) {
+		out = append(out, request(o.GetNamespace(), name))
 	}
 	return out
 }
