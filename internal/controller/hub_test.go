@@ -122,12 +122,12 @@ func TestScenarios(t *testing.T) {
 		})
 	}
 	if ran == len(scenarios) && !t.Failed() {
-		whole.rightsAreUsed()
+		whole.rightsAreUsed("fairlead-manager")
 	}
 }
 
-// rightsAreUsed: in all scenarios together, the manager was denied nothing, and used each right to write that its ClusterRole gives.
-func (h *hub) rightsAreUsed() {
+// rightsAreUsed: in all scenarios together, the manager was denied nothing, and used each right to write that a ClusterRole of its gives.
+func (h *hub) rightsAreUsed(clusterRole string) {
 	h.t.Helper()
 	all, _, err := h.control.Writes(0)
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *hub) rightsAreUsed() {
 		used[w.Verb+" "+w.Resource] = true
 	}
 	role := &rbacv1.ClusterRole{}
-	if err := h.api.Get(h.t.Context(), client.ObjectKey{Name: "fairlead-manager"}, role); err != nil {
+	if err := h.api.Get(h.t.Context(), client.ObjectKey{Name: clusterRole}, role); err != nil {
 		h.t.Fatal(err)
 	}
 	for _, rule := range role.Rules {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -65,37 +63,7 @@ func TestMembers(t *testing.T) {
 		})
 	}
 	if !t.Failed() {
-		whole.memberRights()
-	}
-}
-
-// memberRights: the manager was denied nothing, and used each right to write that its role for Machines gives.
-func (h *hub) memberRights() {
-	h.t.Helper()
-	all, _, err := h.control.Writes(0)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	used := map[string]bool{}
-	for _, w := range all {
-		if !strings.HasSuffix(w.User, ":fairlead-manager") {
-			continue
-		}
-		if w.StatusCode == http.StatusForbidden {
-			h.t.Errorf("the manager may not %s %s %s", w.Verb, w.Resource, w.Name)
-		}
-		used[w.Verb+" "+w.Resource] = true
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := h.api.Get(h.t.Context(), client.ObjectKey{Name: "fairlead-members"}, role); err != nil {
-		h.t.Fatal(err)
-	}
-	for _, rule := range role.Rules {
-		for _, verb := range rule.Verbs {
-			if what := verb + " " + rule.Resources[0]; !slices.Contains([]string{"get", "list", "watch"}, verb) && !used[what] {
-				h.t.Errorf("the manager may %s, and never does", what)
-			}
-		}
+		whole.rightsAreUsed("fairlead-members")
 	}
 }
 
