@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/patience"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
@@ -56,10 +57,10 @@ func away(err error) error {
 	return err
 }
 
-// refused says that an API server answered, with an error.
+// refused says that an API server answered, with an error, or that it serves no kind that it is asked for.
 func refused(err error) bool {
 	var answer apierrors.APIStatus
-	return errors.As(err, &answer)
+	return errors.As(err, &answer) || meta.IsNoMatchError(err)
 }
 
 // Why says what is waited for; empty: nothing.

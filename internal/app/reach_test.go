@@ -13,9 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 func TestAHubThatIsAwayIsWaitedFor(t *testing.T) {
@@ -80,23 +82,30 @@ func TestWhatFailsForLackOfAHubIsTriedAgain(t *testing.T) {
 	}
 }
 
-// An API server that has just started forbids everything, until it has read its roles; one that goes on so means it.
+// An API server that has just started forbids everything, until it has read its roles, and then serves no kinds of CRDs for a moment; one
+// that goes on so means it.
 func TestAHubMayRefuseWhileItStarts(t *testing.T) {
-	forbidden := fmt.Errorf("making it: %w", apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no roles yet")))
-	for settles, want := range map[time.Duration]error{settlesWithin / 2: nil, 2 * settlesWithin: forbidden} {
-		synctest.Test(t, func(t *testing.T) {
-			r := &reach{log: slog.New(slog.DiscardHandler), ask: func(context.Context) error { return nil }}
-			began := time.Now()
-			_, err := r.until(t.Context(), func() (*life, error) {
-				if time.Since(began) < settles {
-					return nil, forbidden
+	ours := v1alpha1.GroupVersion
+	for _, refusal := range []error{
+		apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no roles yet")),
+		&apiutil.ErrResourceDiscoveryFailed{ours: apierrors.NewNotFound(schema.GroupResource{Group: ours.Group}, "")},
+	} {
+		refusal = fmt.Errorf("making it: %w", refusal)
+		for settles, want := range map[time.Duration]error{settlesWithin / 2: nil, 2 * settlesWithin: refusal} {
+			synctest.Test(t, func(t *testing.T) {
+				r := &reach{log: slog.New(slog.DiscardHandler), ask: func(context.Context) error { return nil }}
+				began := time.Now()
+				_, err := r.until(t.Context(), func() (*life, error) {
+					if time.Since(began) < settles {
+						return nil, refusal
+					}
+					return &life{}, nil
+				})
+				if !errors.Is(err, want) || time.Since(began) > settlesWithin+reachEvery {
+					t.Errorf("%v settled after %s: %v after %s", refusal, settles, err, time.Since(began))
 				}
-				return &life{}, nil
 			})
-			if !errors.Is(err, want) || time.Since(began) > settlesWithin+reachEvery {
-				t.Errorf("settled after %s: %v after %s", settles, err, time.Since(began))
-			}
-		})
+		}
 	}
 }
 
