@@ -55,6 +55,13 @@ func (w *world) ask(p lb.Probe) error {
 	return nil
 }
 
+// most is how many checks were in flight at once.
+func (w *world) most() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.max
+}
+
 func (w *world) set(a netip.Addr, down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
