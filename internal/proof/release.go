@@ -39,7 +39,7 @@ func (p *Proxy) holds(a Release) string {
 		return p.mute()
 	case p.Frozen():
 		return "serves on what it had, for the hub has changed"
-	case p.Live && !p.Renewed:
+	case p.Unheard():
 		return "has yet to be heard of by this manager"
 	case p.Through.Addresses < a.Version:
 		return "has not applied the release yet"
@@ -93,7 +93,7 @@ func (p *Proxy) keeps(m Removal) string {
 	if !p.Reported {
 		return p.mute()
 	}
-	if p.Live && !p.Renewed {
+	if p.Unheard() {
 		return "has yet to be heard of by this manager"
 	}
 	if p.Through.TargetGroups < m.Version {

@@ -25,7 +25,7 @@ func JudgeTrouble(proxies []*Proxy) Trouble {
 		case p.Out:
 		case p.Frozen():
 			out.Frozen = append(out.Frozen, p)
-		case p.Live && !p.Renewed:
+		case p.Unheard():
 			out.Unseen = append(out.Unseen, p)
 		}
 	}
@@ -34,6 +34,9 @@ func JudgeTrouble(proxies []*Proxy) Trouble {
 
 // None says that there is no trouble.
 func (t *Trouble) None() bool { return len(t.Unseen)+len(t.Frozen) == 0 }
+
+// Unheard says that the proxy is live, and that this manager has not seen its Lease renewed yet: what it says is of before.
+func (p *Proxy) Unheard() bool { return p.Live && !p.Renewed }
 
 // Frozen says that the proxy serves on what it had before the hub changed, and not what the ledger says.
 func (p *Proxy) Frozen() bool { return p.HubChanged != "" && p.Through.Addresses == 0 }

@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	for _, p := range t.Frozen {
 		// It says that the hub has changed, then what it serves, then it renews.
-		if !p.Settled || p.Live && !p.Renewed {
+		if !p.Settled || p.Unheard() {
 			unheard[p.Pool] = struct{}{}
 		}
 		for _, c := range ledger.Claims(p) {

@@ -46,7 +46,7 @@ func (r *Reconciler) Begin() {
 	}
 }
 
-func unheard(p *proof.Proxy) bool { return p.Live && !p.Renewed && !p.Out }
+func unheard(p *proof.Proxy) bool { return p.Unheard() && !p.Out }
 
 // Reconcile asks one proxy, unless it was heard of meanwhile.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

@@ -167,7 +167,7 @@ func drains(g *v1alpha1.TargetGroup) bool {
 // servesOn says that a proxy may serve what this hub doesn't know in the group's namespace. Those of other namespaces concern
 // nobody here. One that is registered and has written no status yet may be about to say so, and so may one that this manager has not heard of.
 func servesOn(p *proof.Proxy, g *v1alpha1.TargetGroup) bool {
-	return p.Boot == "" || p.Live && !p.Renewed || p.Frozen() || p.HubChanged != "" && slices.Contains(p.Held, g.Namespace)
+	return p.Boot == "" || p.Unheard() || p.Frozen() || p.HubChanged != "" && slices.Contains(p.Held, g.Namespace)
 }
 
 // reportsDraining says that a proxy names connections to a target of the group.
