@@ -96,7 +96,7 @@ func (p *Plan) lost(f Facts) []member.Resolved {
 		r := member.Resolved{Name: t.Name, UID: t.UID, Zone: t.Zone, State: v1alpha1.TargetDraining}
 		switch {
 		case g.Object.Drains(at):
-			if f.Shared.ClusterLeaving || f.Waited(t.UID) >= f.Shared.MaxWait || g.sight(at).Gone {
+			if f.Shared.ClusterLeaving || f.Waited(t.UID) >= f.Shared.MaxWait || g.Seen(at).Gone {
 				return
 			}
 		case !f.Shared.ClusterLeaving && (waiting[t.Name] || comes && !serves):

@@ -24,6 +24,8 @@ type Group struct {
 	Proxies []*proof.Proxy
 	// Since is the version at which one of its targets was first seen as it stands there now.
 	Since func(*v1alpha1.Target) proof.Version
+	// Sees is what somebody else sees of the target at a place, and proxies aren't asked; nil: proxies are.
+	Sees func(at int) member.Sight
 }
 
 // Facts are what a Plan is made from.
@@ -167,7 +169,7 @@ func Make(f Facts) Plan {
 			if x.Seen.Placed = t.State; x.Seen.Placed != v1alpha1.TargetDraining {
 				x.Seen.Placed = v1alpha1.TargetServing
 			}
-			x.Seen.Sight = p.group.sight(p.at)
+			x.Seen.Sight = p.group.Seen(p.at)
 		}
 		out.Members = append(out.Members, x)
 	}
@@ -192,8 +194,11 @@ func Make(f Facts) Plan {
 	return out
 }
 
-// sight is what proxies say of a target.
-func (g *Group) sight(at int) member.Sight {
+// Seen is what is seen of the target at a place.
+func (g *Group) Seen(at int) member.Sight {
+	if g.Sees != nil {
+		return g.Sees(at)
+	}
 	t := &g.Object.Spec.Targets[at]
 	return member.Look(member.Asked{
 		Removal: proof.Removal{

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
-	"fairlead.dev/fairlead/internal/proof"
 )
 
 // State of a member, as status.targets[].state and the annotation loadbalancer.cluster.x-k8s.io/status say it; the package's
@@ -276,7 +275,7 @@ func (m *Member) drain(during, after State) Decision {
 	}
 	d := Decision{State: during, Want: v1alpha1.TargetDraining, Reason: ReasonDraining, Message: "it takes no new connection from now on"}
 	if m.Placed == v1alpha1.TargetDraining {
-		d.Message = "waiting for proxies: " + proof.Names(m.Sight.Against)
+		d.Message = m.Sight.against()
 	}
 	return d
 }
@@ -286,7 +285,7 @@ func (m *Member) serve() Decision {
 	d := Decision{State: Adding, Want: v1alpha1.TargetServing}
 	known := m.Was == Active || m.Was == Unhealthy
 	if m.Placed != v1alpha1.TargetServing {
-		d.Reason, d.Message = ReasonNotChecked, "no proxy sends to it yet"
+		d.Reason, d.Message = ReasonNotChecked, "nobody sends to it yet"
 		return d
 	}
 	v := &m.Sight
@@ -296,6 +295,16 @@ func (m *Member) serve() Decision {
 		if v.Healthy < v.Live {
 			d.Reason = ReasonPartlySeen
 			d.Message = fmt.Sprintf("%d of %d live proxies find it healthy, %d unhealthy", v.Healthy, v.Live, v.Unhealthy)
+		}
+	case v.By != "" && v.Live == 0:
+		d.Reason, d.Message = ReasonNotChecked, fmt.Sprintf("%s has no word on it yet", v.By)
+		if known {
+			d.State = m.Was
+		}
+	case v.By != "" && v.Unhealthy > 0:
+		d.Reason, d.Message = ReasonFailsCheck, fmt.Sprintf("found unhealthy by %s: %s", v.By, v.Why)
+		if known {
+			d.State = Unhealthy
 		}
 	case v.Live == 0:
 		d.Reason, d.Message = ReasonNoProxies, "no live proxy has a word on it"
@@ -308,7 +317,7 @@ func (m *Member) serve() Decision {
 			d.State = Unhealthy
 		}
 	default:
-		d.Reason, d.Message = ReasonNotChecked, "no proxy has a result of its check yet"
+		d.Reason, d.Message = ReasonNotChecked, "its check has no result yet"
 		if !m.Addressed {
 			d.Reason, d.Message = ReasonNoAddress, "it has no address that may be used any more"
 		}

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -8,8 +9,11 @@ import (
 	"fairlead.dev/fairlead/internal/proof"
 )
 
-// Sight is what the proxies have said of a member as its TargetGroup places it now.
+// Sight is what the proxies have said of a member as its TargetGroup places it now, or somebody else who speaks for all that
+// send to it.
 type Sight struct {
+	// By is who that is, as a message names it; empty: proxies. Who speaks alone counts as one that is Live where it has a word.
+	By string
 	// Live proxies that serve, and have not the hub changed under them; of these Healthy send to it and find it well, and
 	// Unhealthy find it not so. The others have no word on it yet.
 	Live, Healthy, Unhealthy int
@@ -19,6 +23,16 @@ type Sight struct {
 	Gone bool
 	// Against are those that have not.
 	Against []proof.Waiting
+	// Waits is what is waited for, where By speaks and the member isn't Gone.
+	Waits string
+}
+
+// against says who or what is waited for.
+func (s *Sight) against() string {
+	if s.By != "" {
+		return fmt.Sprintf("waiting for %s: %s", s.By, s.Waits)
+	}
+	return "waiting for proxies: " + proof.Names(s.Against)
 }
 
 // Asked is a member as its TargetGroup has it.

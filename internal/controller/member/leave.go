@@ -30,11 +30,8 @@ func (r *Reconciler) letGo(ctx context.Context, l *clusterv1.LoadBalancer, class
 	meta.RemoveStatusCondition(&next.Status.Conditions, clusterv1.ConditionTargetsFollowed)
 	again := reconcile.Result{}
 	if _, moves := l.Annotations[machines.MovesAnnotation]; !moves {
-		proxies := r.Fleet.All()
-		if class != nil && class.Spec.Proxy != nil {
-			proxies = r.Fleet.Pool(class.Spec.Proxy.Pool)
-		}
-		left, err := r.clear(ctx, of, proxies)
+		by, _ := r.witness(l, class) // where it is not known who, every proxy
+		left, err := r.clear(ctx, of, by)
 		if apierrors.IsForbidden(err) {
 			left, err = fmt.Sprintf("the manager may not write what is to be taken away: apply config/rbac/cluster-api (%v)", err), nil
 		}
@@ -72,11 +69,11 @@ func (r *Reconciler) vanished(ctx context.Context, of types.NamespacedName) erro
 	if err := r.Reader.Get(ctx, of, &clusterv1.LoadBalancer{}); !apierrors.IsNotFound(err) {
 		return err // it is there: the cache lags, and wakes it
 	}
-	left, proxies := "", r.Fleet.All()
-	if t := proof.JudgeTrouble(proxies); t.Mute && r.fresh(of) {
+	left := ""
+	if t := proof.JudgeTrouble(r.Fleet.All()); t.Mute && r.fresh(of) {
 		left = "no proxy has said anything yet, as where this hub is being restored"
 	} else {
-		left, err = r.clear(ctx, of, proxies)
+		left, err = r.clear(ctx, of, r.everyProxy())
 	}
 	if err == nil && left != "" {
 		r.Logger.Info("what is left of a LoadBalancer that is gone stays for now", "loadbalancer", of.String(), "why", left)
@@ -115,13 +112,9 @@ func (r *Reconciler) hasTraces(ctx context.Context, of types.NamespacedName) (bo
 
 // clear takes all that is a LoadBalancer's off the Machines of its namespace, then its TargetGroups, and says what it had to
 // leave as it is; "": nothing.
-func (r *Reconciler) clear(ctx context.Context, of types.NamespacedName, proxies []*proof.Proxy) (string, error) {
-	switch t := proof.JudgeTrouble(proxies); {
-	case len(t.Frozen) > 0:
-		return proof.FrozenText(t.Frozen), nil
-	case len(t.Unseen) > 0:
-		// The hub may have changed under it, and it says so with its next word. One that doesn't renew its Lease falls silent.
-		return fmt.Sprintf("proxy %s has yet to be heard of by this manager", t.Unseen[0].Name), nil
+func (r *Reconciler) clear(ctx context.Context, of types.NamespacedName, by witness) (string, error) {
+	if why := by.keeps(); why != "" {
+		return why, nil
 	}
 	if left, err := r.strip(ctx, of); err != nil || left != "" {
 		return left, err

@@ -229,13 +229,14 @@ func (r *Reconciler) ours(ctx context.Context, l *clusterv1.LoadBalancer) (*v1al
 func (r *Reconciler) remember(of types.NamespacedName, v *view, plan *machines.Plan) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := known{pool: v.pool}
+	k := known{pool: v.witness.pool()}
 	again := time.Duration(0)
 	within := func(d time.Duration) {
 		if d > 0 && (again == 0 || d < again) {
 			again = d
 		}
 	}
+	within(v.witness.again())
 	if v.problem != nil {
 		within(lookAgain)
 	}

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
-	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,8 +29,8 @@ type view struct {
 	machines.Facts
 	// problem; nil: there is none.
 	problem *problem
-	// pool of proxies.
-	pool string
+	// witness of what becomes of the members.
+	witness witness
 	// objects of the Machines, by their UIDs; they are shared with the cache.
 	objects map[string]*unstructured.Unstructured
 	// label: the Cluster calls this LoadBalancer its control plane's, whose Machines are to be labelled so.
@@ -42,9 +41,8 @@ type view struct {
 func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, from client.Reader) (*view, error) {
 	of := client.ObjectKeyFromObject(l)
 	v := &view{Facts: machines.Facts{LoadBalancer: l, Shared: machines.Held(l), Selects: func(*machines.Machine) bool { return false }}}
-	if class != nil && class.Spec.Proxy != nil {
-		v.pool = class.Spec.Proxy.Pool
-	}
+	var unknown *problem
+	v.witness, unknown = r.witness(l, class)
 	// stop has all stand still, and says why. What comes first is said.
 	stop := func(reason, message string) {
 		if v.Shared.Frozen == "" {
@@ -66,18 +64,14 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	}
 	var strays []string
 	var err error
-	if v.Groups, strays, err = r.groups(ctx, l); err != nil {
+	if v.Groups, strays, err = r.groups(ctx, l, v.witness); err != nil {
 		return nil, err
 	}
 	if len(strays) > 0 {
 		stop(clusterv1.ReasonStandsStill, fmt.Sprintf("TargetGroup %s has the label %s, and wasn't made from Machines, so that proxies send to its targets too: take the label or the TargetGroup away", strays[0], v1alpha1.LabelFor))
 	}
-	switch {
-	case class != nil:
-	case l.Spec.ClassName == "":
-		stop(clusterv1.ReasonNoClass, "no class is named, so that it isn't known which proxies are to be asked: set spec.className")
-	default:
-		stop(clusterv1.ReasonClassNotFound, fmt.Sprintf("class %q doesn't exist, so that it isn't known which proxies are to be asked: create it, or mend spec.className", l.Spec.ClassName))
+	if unknown != nil {
+		stop(unknown.reason, unknown.message)
 	}
 	noted, placed := v.Noted()
 	selector, invalid := rules.Selector(l)
@@ -114,8 +108,8 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	}
 	v.Shared.ClusterLeaving = c.Leaving
 	v.label = c.Named == l.Name && !c.Leaving
-	if frozen := slices.DeleteFunc(slices.Clone(r.Fleet.Pool(v.pool)), func(p *proof.Proxy) bool { return p.Out || !p.Frozen() }); len(frozen) > 0 {
-		stop(clusterv1.ReasonStandsStill, proof.FrozenText(frozen))
+	if why := v.witness.still(); why != "" {
+		stop(clusterv1.ReasonStandsStill, why)
 	}
 	if c.Unread != nil && v.problem == nil {
 		v.problem = &problem{clusterv1.ReasonStandsStill, fmt.Sprintf("its targets are followed, but whether the control plane of Cluster %s is being deleted isn't known: %v", cluster, c.Unread)}
@@ -174,7 +168,7 @@ func generated(g *v1alpha1.TargetGroup) bool {
 }
 
 // groups are those as a Plan needs them, and the strays.
-func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer) ([]machines.Group, []string, error) {
+func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer, by witness) ([]machines.Group, []string, error) {
 	of := client.ObjectKeyFromObject(l)
 	all, strays, err := r.generated(ctx, of)
 	if err != nil {
@@ -186,11 +180,11 @@ func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer) ([]m
 	}
 	out := make([]machines.Group, last+1)
 	for number, g := range all {
-		proxies, err := r.Asked(ctx, g)
+		sees, err := by.sees(ctx, g, func(t *v1alpha1.Target) entry { return r.since(of, g, t) })
 		if err != nil {
 			return nil, nil, err
 		}
-		out[number] = machines.Group{Object: g, Proxies: proxies, Since: func(t *v1alpha1.Target) proof.Version { return r.since(of, g, t) }}
+		out[number] = machines.Group{Object: g, Sees: sees}
 	}
 	return out, strays, nil
 }
@@ -203,26 +197,26 @@ type pin struct {
 
 type pinned struct {
 	content string
-	version proof.Version
-	// generation in which it was last seen.
-	generation int64
+	entry
+	// last generation in which it was seen.
+	last int64
 }
 
-// since is the version of a TargetGroup at which a target was first seen as it stands there now. Another target's change
-// doesn't move it: what proxies said of this one holds.
-func (r *Reconciler) since(of types.NamespacedName, g *v1alpha1.TargetGroup, t *v1alpha1.Target) proof.Version {
+// since is when a target was first seen as it stands in a TargetGroup now. Another target's change doesn't move it: what was
+// said of this one holds.
+func (r *Reconciler) since(of types.NamespacedName, g *v1alpha1.TargetGroup, t *v1alpha1.Target) entry {
 	version := r.Versions.Of(g)
 	content := string(t.State) + " " + strings.Join(t.Addresses, ",")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := pin{of, string(g.UID), t.UID}
 	p, ok := r.pins[k]
-	if !ok || p.content != content || p.version > version || g.Generation > p.generation+1 {
-		p.version = version // what was between two generations that weren't seen one after the other isn't known
+	if !ok || p.content != content || p.version > version || g.Generation > p.last+1 {
+		p.entry = entry{version, g.Generation, r.Now()} // what was between two generations that weren't seen one after the other isn't known
 	}
-	p.content, p.generation = content, g.Generation
+	p.content, p.last = content, g.Generation
 	r.pins[k] = p
-	return p.version
+	return p.entry
 }
 
 // waited says for how long Machines are to leave, as rules.Wait counts, by this manager's clock, and notes those that are new.

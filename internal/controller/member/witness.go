@@ -1,0 +1,107 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/machines"
+	rules "fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/internal/proof"
+)
+
+// witness knows what becomes of the members of one LoadBalancer: who sends to them, or speaks for who does. It is made anew for each
+// round, from what was seen up to then, and there is one for each way in which LoadBalancers are served.
+//
+//	class proxy       the proxies of the class's pool, and all that may have connections to a target
+//
+// A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none.
+type witness interface {
+	// still is why what it says can't be trusted now, so that nothing may move; "": it can.
+	still() string
+	// sees returns what is seen of the targets of one of the LoadBalancer's TargetGroups, each by its place there. entered says
+	// since when a target stands there as it does now: what was seen before that is of another time.
+	sees(ctx context.Context, g *v1alpha1.TargetGroup, entered func(*v1alpha1.Target) entry) (func(at int) rules.Sight, error)
+	// keeps is why what is a LoadBalancer's that goes may not be taken off its Machines yet; "": it may. Its members need not
+	// have been removed: whoever deletes a LoadBalancer means its traffic to end.
+	keeps() string
+	// pool of proxies whose words wake the LoadBalancer; "": it is woken otherwise, through the Queue.
+	pool() string
+	// again is how soon it is to be asked again though nothing wakes the LoadBalancer; 0: something will. It is asked after sees.
+	again() time.Duration
+}
+
+// entry is since when a target stands in a TargetGroup as it does now: when that was first seen. Another target's change moves none.
+type entry struct {
+	// version of the TargetGroup, and its generation.
+	version    proof.Version
+	generation int64
+	// at is when, by this manager's clock; a restart counts anew.
+	at time.Time
+}
+
+// witness of a LoadBalancer's members. A problem says why it isn't known who that is.
+func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) (witness, *problem) {
+	switch {
+	case class != nil && class.Spec.Proxy != nil:
+		return r.proxiesOf(class.Spec.Proxy.Pool), nil
+	case class != nil:
+		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has no proxies, so that nobody can be asked: use one that has", class.Name)}
+	case l.Spec.ClassName == "":
+		return r.everyProxy(), &problem{clusterv1.ReasonNoClass, "no class is named, so that it isn't known which proxies are to be asked: set spec.className"}
+	}
+	return r.everyProxy(), &problem{clusterv1.ReasonClassNotFound, fmt.Sprintf("class %q doesn't exist, so that it isn't known which proxies are to be asked: create it, or mend spec.className", l.Spec.ClassName)}
+}
+
+// proxies are the witness of LoadBalancers that our proxies serve.
+type proxies struct {
+	of    string
+	all   []*proof.Proxy
+	asked func(context.Context, *v1alpha1.TargetGroup) ([]*proof.Proxy, error)
+}
+
+// proxiesOf a pool.
+func (r *Reconciler) proxiesOf(pool string) witness {
+	return &proxies{of: pool, all: r.Fleet.Pool(pool), asked: r.Asked}
+}
+
+// everyProxy speaks where it isn't known, or not any more, which pool served.
+func (r *Reconciler) everyProxy() witness {
+	return &proxies{all: r.Fleet.All(), asked: r.Asked}
+}
+
+func (p *proxies) pool() string { return p.of }
+
+func (p *proxies) again() time.Duration { return 0 }
+
+func (p *proxies) still() string {
+	if p.of == "" {
+		return "" // none of a pool
+	}
+	if frozen := slices.DeleteFunc(slices.Clone(p.all), func(x *proof.Proxy) bool { return x.Out || !x.Frozen() }); len(frozen) > 0 {
+		return proof.FrozenText(frozen)
+	}
+	return ""
+}
+
+func (p *proxies) keeps() string {
+	switch t := proof.JudgeTrouble(p.all); {
+	case len(t.Frozen) > 0:
+		return proof.FrozenText(t.Frozen)
+	case len(t.Unseen) > 0:
+		// The hub may have changed under it, and it says so with its next word. One that doesn't renew its Lease falls silent.
+		return fmt.Sprintf("proxy %s has yet to be heard of by this manager", t.Unseen[0].Name)
+	}
+	return ""
+}
+
+func (p *proxies) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered func(*v1alpha1.Target) entry) (func(at int) rules.Sight, error) {
+	asked, err := p.asked(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	return (&machines.Group{Object: g, Proxies: asked, Since: func(t *v1alpha1.Target) proof.Version { return entered(t).version }}).Seen, nil
+}
