@@ -95,11 +95,15 @@ func checksRung(o *Objects, g *v1alpha1.TargetGroup, i int) Rung {
 			live++
 		}
 	}
+	at := failsOnlyAt(o, g, i)
 	switch {
 	case live == 0:
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoProxies, "no proxy is live that could check it"
 	case len(unwell) == 0:
 		r.Message = fmt.Sprintf("none of %s finds it unhealthy", count(live, "live proxy"))
+	case len(at) > 0:
+		r.State, r.Reason = Warning, v1alpha1.ReasonMembersUnhealthy
+		r.Message = fmt.Sprintf("it fails at the port of %s, and passes at the others'", some(at))
 	case len(unwell) < live:
 		r.State, r.Reason = Warning, v1alpha1.ReasonMembersUnhealthy
 		r.Message = fmt.Sprintf("%d of %d proxies find it unhealthy and the others do not: look at the way from those to it", len(unwell), live)
@@ -109,4 +113,33 @@ func checksRung(o *Objects, g *v1alpha1.TargetGroup, i int) Rung {
 		r.Fix = "Ask it from a proxy's host, at the port that the check names: a refusal means that nothing listens there (is kube-proxy running on the Node?), no answer means a firewall between, or a Node that is down."
 	}
 	return r
+}
+
+// failsOnlyAt names the LoadBalancers whose ports target i of a group that is checked by port fails, if it passes at those of others;
+// else none: the group's targets have a check that is theirs alone.
+func failsOnlyAt(o *Objects, g *v1alpha1.TargetGroup, i int) []string {
+	if g.CheckedByPort() == "" {
+		return nil
+	}
+	var fails []string
+	passes := false
+	for _, l := range usersOf(o, g) {
+		s := snapshotOf(o, l)
+		if s == nil || l.Spec.HealthCheck != nil {
+			continue
+		}
+		for _, m := range judgeMembers(o, l, s) {
+			switch {
+			case m.id != idOf(g, i):
+			case m.state == Broken:
+				fails = append(fails, userName(l))
+			default:
+				passes = true
+			}
+		}
+	}
+	if !passes {
+		return nil
+	}
+	return fails
 }

@@ -192,14 +192,18 @@ func usersRung(o *Objects, g *v1alpha1.TargetGroup) Rung {
 	}
 	var names []string
 	for _, l := range users {
-		name := "LoadBalancer " + l.Namespace + "/" + l.Name
-		if origin, ok := service.Origin(l); ok {
-			name = "Service " + origin.String()
-		}
-		names = append(names, name)
+		names = append(names, userName(l))
 	}
 	r.Message = fmt.Sprintf("%s: %s", count(len(users), "LoadBalancer"), some(names))
 	return r
+}
+
+// userName is the Service that a LoadBalancer was made for, else itself.
+func userName(l *clusterv1.LoadBalancer) string {
+	if origin, ok := service.Origin(l); ok {
+		return "Service " + origin.String()
+	}
+	return "LoadBalancer " + l.Namespace + "/" + l.Name
 }
 
 // some lists names, and counts what is more than a few.
