@@ -1,18 +1,13 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
-	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
-	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/member"
-	"fairlead.dev/fairlead/provider/contract"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -170,99 +165,6 @@ func heldBy(o Object, l *clusterv1.LoadBalancer, cluster *unstructured.Unstructu
 func selects(l *clusterv1.LoadBalancer, of map[string]string) bool {
 	s, err := build.Selector(l)
 	return err == nil && s.Matches(labels.Set(of))
-}
-
-// targets are those of a LoadBalancer, and how many TargetGroups it selects.
-func (r *reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer) ([]target, int, error) {
-	s, err := build.Selector(l)
-	if err != nil {
-		return nil, 0, nil // as the LoadBalancer's conditions say
-	}
-	groups := &v1alpha1.TargetGroupList{}
-	if err := r.client.List(ctx, groups, client.InNamespace(l.Namespace), client.MatchingLabelsSelector{Selector: s}); err != nil {
-		return nil, 0, fmt.Errorf("listing TargetGroups: %w", err)
-	}
-	tenant, err := r.tenant(ctx, l.Namespace)
-	if err != nil {
-		return nil, 0, err
-	}
-	admits := build.Reach(tenant)
-	slices.SortFunc(groups.Items, func(a, b v1alpha1.TargetGroup) int { return cmp.Compare(a.Name, b.Name) })
-	var out []target
-	for i := range groups.Items {
-		g := &groups.Items[i]
-		_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
-		for j := range g.Spec.Targets {
-			out = append(out, r.target(l, g, j, disabled && g.DeletionTimestamp == nil, admits))
-		}
-	}
-	return out, len(groups.Items), nil
-}
-
-func (r *reconciler) target(l *clusterv1.LoadBalancer, g *v1alpha1.TargetGroup, i int, disabled bool, admits func(netip.Addr) bool) target {
-	x := &g.Spec.Targets[i]
-	t := target{Member: Member{Name: x.Name, Zone: x.Zone, Weight: 1, Draining: g.Drains(i)}, disabled: disabled, drainFor: drainFor(l)}
-	if x.Weight != nil {
-		t.Weight = *x.Weight
-	}
-	if x.DrainFor != nil {
-		t.drainFor = x.DrainFor.Duration
-	}
-	t.Address = addressOf(x, l.Spec.IPFamilies)
-	ip, err := netip.ParseAddr(t.Address)
-	switch {
-	case t.Address == "":
-		t.missing = &problem{contract.ReasonNoAddress, "It has no address of the LoadBalancer's family yet."}
-	case err == nil && !admits(ip):
-		t.missing = &problem{contract.ReasonTargetNotAllowed, fmt.Sprintf("%s lies in none of the Tenant's targetCIDRs: the hub's operator adds its range.", ip)}
-	case err != nil && !r.Supports.Names:
-		t.missing = &problem{contract.ReasonNotSupported, fmt.Sprintf("It is known by the name %s alone, and the provider sends to addresses only: write an address beside it.", t.Address)}
-	}
-	if t.missing != nil {
-		t.Address = ""
-	}
-	return t
-}
-
-// addressOf a target in the first of the families; none is said: the one that proxies would use.
-func addressOf(t *v1alpha1.Target, families []clusterv1.IPFamily) string {
-	if len(families) == 0 {
-		return t.ServedAddress()
-	}
-	for _, a := range t.Addresses {
-		ip, err := netip.ParseAddr(a)
-		if err == nil && ip.Zone() == "" && ip.Unmap().Is4() == (families[0] == clusterv1.IPv4) {
-			return ip.Unmap().String()
-		}
-	}
-	return ""
-}
-
-// drainFor is how long open connections of a LoadBalancer's targets may run on; 0: without bound.
-func drainFor(l *clusterv1.LoadBalancer) time.Duration {
-	if l.Spec.DrainTimeout == nil {
-		return 0
-	}
-	return l.Spec.DrainTimeout.Duration
-}
-
-// tenant that a namespace belongs to, nil if it is of none; of several the oldest.
-func (r *reconciler) tenant(ctx context.Context, namespace string) (*v1alpha1.Tenant, error) {
-	all := &v1alpha1.TenantList{}
-	if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Tenants: %w", err)
-	}
-	var found *v1alpha1.Tenant
-	for i := range all.Items {
-		t := &all.Items[i]
-		if t.NamespaceName() != namespace {
-			continue
-		}
-		if found == nil || t.CreationTimestamp.Before(&found.CreationTimestamp) {
-			found = t
-		}
-	}
-	return found, nil
 }
 
 // portsOf a LoadBalancer, with their defaults; for a control plane one, which goes to the API server's own.

@@ -15,6 +15,8 @@ type target struct {
 	Member
 	// disabled by annotation, rather than on its way out.
 	disabled bool
+	// beyond the Tenant's quota: it isn't added; one that is in stays.
+	beyond bool
 	// missing says why it has no address.
 	missing *problem
 	// drainFor is how long open connections may run on; 0: without bound.
@@ -56,7 +58,7 @@ func plan(s scene) planned {
 	}
 	serving := map[string]bool{}
 	for _, t := range s.targets {
-		if t.Address != "" && !t.Draining {
+		if t.Address != "" && !t.Draining && (!t.beyond || takes(outside, t.Address)) {
 			serving[t.Address] = true
 		}
 	}
@@ -77,6 +79,14 @@ func plan(s scene) planned {
 			status.Message = "Another target has the same address, and serves: remove one."
 			if t.Draining {
 				status.State = contract.StateRemoving
+			}
+		case t.beyond && !t.Draining && !takes(outside, t.Address):
+			known[t.Address] = true
+			status.State, status.Reason = contract.StateWaiting, contract.ReasonQuotaExceeded
+			status.Message = "The Tenant may not have so many targets: remove others, or have the hub's operator raise spec.quota.targets."
+			if m, there := outside[t.Address]; there { // as it is, until it has drained
+				left := p.leave(s, t.Member, m, there, t.drainFor, contract.StateRemoving, contract.StateRemoved)
+				status.State = left.State
 			}
 		case !t.Draining:
 			known[t.Address] = true
@@ -174,6 +184,12 @@ func (p *planned) leave(s scene, m Member, now MemberState, there bool, drainFor
 		p.want = append(p.want, m)
 	}
 	return status
+}
+
+// takes says whether a member is outside, and not on its way out.
+func takes(outside map[string]MemberState, address string) bool {
+	m, there := outside[address]
+	return there && m.Health != MemberDraining
 }
 
 func stateOf(h MemberPhase) string {

@@ -147,6 +147,10 @@ func TestPlan(t *testing.T) {
 		x.Draining = true
 		return x
 	}
+	beyond := func(x target) target {
+		x.beyond = true
+		return x
+	}
 	for name, tc := range map[string]struct {
 		scene scene
 		// states as name=state, and wanted as address or -address for one that drains.
@@ -182,6 +186,22 @@ func TestPlan(t *testing.T) {
 			scene: scene{complete: true, settle: time.Hour, targets: []target{leaving("a", "10.0.0.1")},
 				before: []clusterv1.TargetStatus{{Name: "a", Address: "10.0.0.1", State: contract.StateRemoved}}},
 			states: []string{"a=removed"},
+		},
+		"one beyond the quota is not added, and holds up nobody": {
+			scene:  scene{complete: true, targets: []target{serving("a", "10.0.0.1"), beyond(serving("b", "10.0.0.2"))}, outside: []MemberState{{Address: "10.0.0.1", Health: MemberActive}, {Address: "10.0.0.9", Health: MemberActive}}},
+			states: []string{"a=active", "b=waiting", "10.0.0.9=removing"}, want: []string{"10.0.0.1", "-10.0.0.9"}, strangers: []string{"10.0.0.9"},
+		},
+		"one beyond the quota that is in stays": {
+			scene:  scene{complete: true, targets: []target{serving("a", "10.0.0.1"), beyond(serving("b", "10.0.0.2"))}, outside: []MemberState{{Address: "10.0.0.1", Health: MemberActive}, {Address: "10.0.0.2", Health: MemberUnhealthy}}},
+			states: []string{"a=active", "b=unhealthy"}, want: []string{"10.0.0.1", "10.0.0.2"},
+		},
+		"one beyond the quota that drains is not cut": {
+			scene:  scene{complete: true, targets: []target{beyond(serving("b", "10.0.0.2"))}, settle: time.Hour, outside: []MemberState{{Address: "10.0.0.2", Health: MemberDraining}}},
+			states: []string{"b=removing"}, want: []string{"-10.0.0.2"},
+		},
+		"one that leaves waits for none beyond the quota": {
+			scene:  scene{complete: true, targets: []target{leaving("old", "10.0.0.1"), beyond(serving("new", "10.0.0.1"))}},
+			states: []string{"old=removed", "new=waiting"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

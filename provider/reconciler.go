@@ -294,16 +294,16 @@ func (p *pass) ensure(ctx context.Context, w Wanted) (*State, urgency, error) {
 func (p *pass) members(ctx context.Context, l *clusterv1.LoadBalancer, ref Ref, state State) (urgency, error) {
 	spec, status := p.o.Contract()
 	p.lookUp(ctx, value(spec.Endpoint))
-	targets, groups, err := p.targets(ctx, l)
+	selected, err := p.targets(ctx, l)
 	if err != nil {
 		return done, err
 	}
 	ref.ID = state.ID
 	pl := plan(scene{
-		targets: targets, complete: groups > 0, outside: state.Members, before: status.Targets, stopped: p.rec.stopped,
-		now: time.Now(), settle: p.Settle, drainFor: drainFor(l),
+		targets: selected.targets, complete: selected.groups > 0, outside: state.Members, before: status.Targets, stopped: p.rec.stopped,
+		now: time.Now(), settle: p.Settle, drainFor: selected.drainFor,
 	})
-	p.groups, p.planned = groups, &pl
+	p.groups, p.planned = selected.groups, &pl
 	for _, a := range pl.strangers {
 		p.event(corev1.EventTypeWarning, contract.ReasonNotATarget, "RemoveMember", "Member %s was added outside, and is no target: it is removed. Add targets in the hub.", a)
 	}

@@ -232,6 +232,8 @@ func (r *report) trouble(matches *problem) *problem {
 	case r.planned == nil:
 	case r.groups == 0:
 		return &problem{contract.ReasonNoTargetGroups, "The LoadBalancer selects no TargetGroup: members outside stay as they are. Mend its selector, or create a TargetGroup, without targets if there should be none."}
+	case len(r.planned.targets) > 0 && !slices.ContainsFunc(r.planned.targets, func(t clusterv1.TargetStatus) bool { return t.Reason != contract.ReasonQuotaExceeded }):
+		return &problem{contract.ReasonQuotaExceeded, r.planned.targets[0].Message}
 	case !slices.ContainsFunc(r.planned.targets, func(t clusterv1.TargetStatus) bool { return t.State == contract.StateActive }):
 		return &problem{contract.ReasonNoActiveTargets, "No target takes traffic: see status.targets."}
 	}

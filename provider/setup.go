@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,11 +120,19 @@ var changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Ann
 		return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
 	}})
 
+// admitted lets through what the manager says of a Tenant's quota.
+var admitted = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.TargetGroup)
+	after, ok2 := e.ObjectNew.(*v1alpha1.TargetGroup)
+	return ok && ok2 && (before.Status.BeyondQuota != after.Status.BeyondQuota || !slices.Equal(before.Status.WithinQuota, after.Status.WithinQuota))
+}}
+
 func (r *reconciler) watch(mgr manager.Manager, back chan event.GenericEvent) error {
 	b := builder.ControllerManagedBy(mgr).Named(strings.ToLower(r.kind.Kind)).
 		For(r.Kind, builder.WithPredicates(changed)).
 		Watches(&clusterv1.LoadBalancer{}, handler.EnqueueRequestsFromMapFunc(r.ofLoadBalancer), builder.WithPredicates(changed)).
-		Watches(&v1alpha1.TargetGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofTargetGroup), builder.WithPredicates(changed)).
+		Watches(&v1alpha1.TargetGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofTargetGroup), builder.WithPredicates(predicate.Or(changed, admitted))).
+		Watches(&v1alpha1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.ofTenant), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(back, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Concurrent,
@@ -170,6 +179,15 @@ func (r *reconciler) ofTargetGroup(ctx context.Context, o client.Object) []recon
 		}
 	}
 	return out
+}
+
+// ofTenant are all objects of its namespace: its quota and targetCIDRs are for all of them.
+func (r *reconciler) ofTenant(ctx context.Context, o client.Object) []reconcile.Request {
+	t, ok := o.(*v1alpha1.Tenant)
+	if !ok {
+		return nil
+	}
+	return r.where(ctx, t.NamespaceName(), func(client.Object) bool { return true })
 }
 
 // ofCluster are all objects of its namespace: there are few, and Clusters change rarely.

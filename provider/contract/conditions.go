@@ -64,6 +64,8 @@ const (
 	ReasonNoAddress = "NoAddress"
 	// ReasonTargetNotAllowed: the Tenant's targetCIDRs don't hold its address; the hub's operator adds its range.
 	ReasonTargetNotAllowed = "TargetNotAllowed"
+	// ReasonQuotaExceeded: the Tenant may not have so many targets; remove others, or have the hub's operator raise its spec.quota.targets.
+	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonAddressShared: another target has the same address, and serves; remove one.
 	ReasonAddressShared = "AddressShared"
 	// ReasonSettling: new connections have stopped; it is waited until that holds everywhere, and open ones have ended.

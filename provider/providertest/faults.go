@@ -23,6 +23,8 @@ type owner struct {
 	// lose has the next result of Ensure be lost, and lost is its ID.
 	lose bool
 	lost string
+	// open has each member that drains be told to have an open connection.
+	open bool
 	// wanted is what Ensure got last.
 	wanted provider.Wanted
 	// first is what Ensure got first.
@@ -72,7 +74,15 @@ func (f *faulty) Describe(ctx context.Context, ref provider.Ref) (provider.State
 	if err := f.before(ctx, ref.Owner, "Describe"); err != nil {
 		return provider.State{}, err
 	}
-	return f.Provider.Describe(ctx, ref)
+	s, err := f.Provider.Describe(ctx, ref)
+	f.read(ref.Owner, func(o *owner) {
+		for i := range s.Members {
+			if one := int64(1); o.open && s.Members[i].Health == provider.MemberDraining {
+				s.Members[i].Connections = &one
+			}
+		}
+	})
+	return s, err
 }
 
 func (f *faulty) Ensure(ctx context.Context, w provider.Wanted) (provider.State, error) {

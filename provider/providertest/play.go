@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -73,6 +74,7 @@ func (p *play) object(name string, e *clusterv1.Endpoint) (provider.Object, *clu
 			InfrastructureRef: &clusterv1.ObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: name},
 			Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"story": name}},
 			Ports:             []clusterv1.Port{{Port: port, TargetPort: p.TargetPort, Protocol: clusterv1.ProtocolTCP}},
+			DrainTimeout:      &metav1.Duration{Duration: 2 * time.Second}, // for technologies that don't count connections
 		},
 	}
 }
@@ -151,6 +153,20 @@ func (p *play) state(o provider.Object, target, want string) {
 			return fmt.Errorf("activeTargets are %v", status.ActiveTargets)
 		}
 		return nil
+	})
+}
+
+// targetIs waits until a target is in a state for a reason.
+func (p *play) targetIs(o provider.Object, target, state, reason string) {
+	p.t.Helper()
+	p.wait(o, fmt.Sprintf("target %s to be %s, %s", target, state, reason), func() error {
+		_, status := o.Contract()
+		for _, t := range status.Targets {
+			if t.Name == target && t.State == state && t.Reason == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %v", status.Targets)
 	})
 }
 
