@@ -1,5 +1,5 @@
 // Command crdgen turns the types below api/ into deep copies beside them and
-// into CRDs in config/crd, likewise those that providers have and the example's, and the comments of condition reasons into what explain
+// into CRDs in config/crd, likewise those that providers have and the examples', and the comments of condition reasons into what explain
 // prints and into the table in docs/api.md. It runs the controller-gen that hack/tools pins, and
 // then patches what its markers can't say (patch.go). With -check it writes nothing, and
 // exits with 1 if a committed file is not what it would write.
@@ -66,7 +66,8 @@ func generate(tmp string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	packages = append(packages, "provider/contract/doc.go", "examples/foo-provider/api/doc.go")
+	packages = append(packages, "provider/contract/doc.go", "examples/foo-provider/api/doc.go",
+		"examples/fks-provider/api/infrastructure/doc.go", "examples/fks-provider/api/controlplane/doc.go")
 	for _, doc := range packages {
 		dir := filepath.Dir(doc)
 		out := filepath.Join(tmp, dir)
@@ -77,7 +78,9 @@ func generate(tmp string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	for i, from := range []struct{ paths, dir string }{{"./api/...", crdDir}, {"./examples/foo-provider/api", "examples/foo-provider/config"}} {
+	for i, from := range []struct{ paths, dir string }{
+		{"./api/...", crdDir}, {"./examples/foo-provider/api", "examples/foo-provider/config"}, {"./examples/fks-provider/api/...", "examples/fks-provider/config"},
+	} {
 		raw := filepath.Join(tmp, fmt.Sprint("crd", i))
 		if err := command(tool, "crd:crdVersions=v1", "paths="+from.paths, "output:crd:dir="+raw); err != nil {
 			return nil, err

@@ -68,6 +68,8 @@ var rules = []rule{
 		Why: "kinds are imported by everybody's clients"},
 	{Folder: "examples/foo-provider", Never: []string{module + "/internal"},
 		Why: "it shows that the public SDK is enough for a provider"},
+	{Folder: "examples/fks-provider", Never: []string{module + "/internal"},
+		Why: "it shows that the public SDK is enough for a provider of clusters"},
 	{Folder: "internal/yield", Never: []string{module},
 		Why: "what puts writes off knows nothing of what is written"},
 	{Folder: "internal/agent", Never: []string{module + "/internal/dataplane", module + "/internal/proxy", module + "/internal/controller"},
