@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -29,8 +30,8 @@ import (
 
 // options of the program.
 type options struct {
-	addresses, metrics, serve, webhook string
-	delay                              time.Duration
+	addresses, metrics, serve, webhook, control string
+	delay                                       time.Duration
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	flag.DurationVar(&o.delay, "apply-delay", 0, "how long a change of members takes to apply")
 	flag.StringVar(&o.metrics, "metrics", "0", "`address` to serve metrics at; 0: none")
 	flag.StringVar(&o.serve, "serve", "", "be the cloud alone, and answer at this `address` what package webhook calls; whoever reaches it may do anything")
+	flag.StringVar(&o.control, "control", "", "loopback `address` at which the cloud's delay and faults are shown and set: GET, or PUT {\"applyDelay\": \"5s\", \"faults\": {\"SetMembers\": \"halves\"}}")
 	flag.StringVar(&o.webhook, "webhook", "", "have whoever answers at this `URL` manage load balancers, instead of the cloud in this process")
 	flag.Parse() // with --kubeconfig, of controller-runtime
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -56,6 +58,13 @@ func run(ctx context.Context, o options) error {
 	}
 	cloud := balancer.New(balancer.Options{Addresses: prefix, ApplyDelay: o.delay})
 	defer cloud.Close()
+	if o.control != "" {
+		end, err := control(o.control, cloud)
+		if err != nil {
+			return fmt.Errorf("--control: %w", err)
+		}
+		defer end()
+	}
 	if o.serve != "" {
 		return serve(ctx, o.serve, cloud)
 	}
@@ -66,6 +75,25 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return manage(ctx, o.metrics, what)
+}
+
+// control answers at the control address until end.
+func control(address string, cloud *balancer.Cloud) (end func(), err error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().IsLoopback() {
+		return nil, fmt.Errorf("%q must be a loopback address with a port, such as 127.0.0.1:9091: whoever reaches it may break the cloud", address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &http.Server{Handler: cloud.Control(), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("the control address doesn't answer any more", "error", err)
+		}
+	}()
+	return func() { s.Close() }, nil // its error says only that connections are closed
 }
 
 // serve answers webhooks until ctx ends.

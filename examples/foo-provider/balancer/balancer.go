@@ -64,7 +64,9 @@ type Cloud struct {
 	options Options
 	mu      sync.Mutex
 	delay   time.Duration
-	fault   func(call string) error
+	faults  map[string]Fault
+	// changed is closed when the faults are set anew.
+	changed chan struct{}
 	all     map[string]*loadBalancer
 	number  int
 }
@@ -74,7 +76,7 @@ func New(o Options) *Cloud {
 	if o.CheckEvery == 0 {
 		o.CheckEvery = 500 * time.Millisecond
 	}
-	return &Cloud{options: o, delay: o.ApplyDelay, all: map[string]*loadBalancer{}}
+	return &Cloud{options: o, delay: o.ApplyDelay, all: map[string]*loadBalancer{}, changed: make(chan struct{})}
 }
 
 // SetApplyDelay says how long the next changes of members take.
@@ -82,23 +84,6 @@ func (c *Cloud) SetApplyDelay(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.delay = d
-}
-
-// SetFault has each call ask f, by its name (Get, Ensure, SetMembers, Delete), whether it fails; nil: none does.
-func (c *Cloud) SetFault(f func(call string) error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fault = f
-}
-
-func (c *Cloud) failing(call string) error {
-	c.mu.Lock()
-	f := c.fault
-	c.mu.Unlock()
-	if f == nil {
-		return nil
-	}
-	return f(call)
 }
 
 // find is the one of an ID, or of an owner if that is empty; c.mu is held.
@@ -116,8 +101,12 @@ func (c *Cloud) find(id, owner string) *loadBalancer {
 
 // Get returns a load balancer by its ID, or that of an owner if the ID is empty.
 func (c *Cloud) Get(id, owner string) (Info, error) {
-	if err := c.failing("Get"); err != nil {
+	f, err := c.failing("Get")
+	if err != nil {
 		return Info{}, err
+	}
+	if f == Forgets {
+		return Info{}, ErrNotFound
 	}
 	c.mu.Lock()
 	l := c.find(id, owner)
@@ -130,12 +119,16 @@ func (c *Cloud) Get(id, owner string) (Info, error) {
 
 // Ensure makes the load balancer of an ID or owner be as the spec says; without an ID it makes one where the owner has none.
 func (c *Cloud) Ensure(id, owner string, s Spec) (Info, error) {
-	if err := c.failing("Ensure"); err != nil {
+	f, err := c.failing("Ensure")
+	if err != nil {
 		return Info{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.find(id, owner)
+	if f == Forgets && l != nil {
+		return l.info(), nil
+	}
 	if l == nil && id != "" {
 		return Info{}, ErrNotFound
 	}
@@ -151,6 +144,9 @@ func (c *Cloud) Ensure(id, owner string, s Spec) (Info, error) {
 	}
 	if err := l.listen(s); err != nil {
 		return Info{}, err
+	}
+	if f == Halves {
+		return Info{}, errHalf
 	}
 	return l.info(), nil
 }
@@ -184,7 +180,8 @@ func (c *Cloud) place(l *loadBalancer, s Spec) error {
 
 // SetMembers has the members be those, some time later.
 func (c *Cloud) SetMembers(id string, members []Member) error {
-	if err := c.failing("SetMembers"); err != nil {
+	f, err := c.failing("SetMembers")
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -193,13 +190,21 @@ func (c *Cloud) SetMembers(id string, members []Member) error {
 	if l == nil {
 		return ErrNotFound
 	}
+	switch f {
+	case Forgets:
+		return nil
+	case Halves:
+		l.setMembers(l.half(members), delay)
+		return errHalf
+	}
 	l.setMembers(members, delay)
 	return nil
 }
 
 // Delete ends a load balancer and its connections.
 func (c *Cloud) Delete(id, owner string) error {
-	if err := c.failing("Delete"); err != nil {
+	f, err := c.failing("Delete")
+	if err != nil || f == Forgets {
 		return err
 	}
 	c.mu.Lock()
@@ -212,6 +217,9 @@ func (c *Cloud) Delete(id, owner string) error {
 		return ErrNotFound
 	}
 	l.close()
+	if f == Halves {
+		return errHalf
+	}
 	return nil
 }
 

@@ -163,17 +163,6 @@ func TestMembersApplyLaterAndCallsFail(t *testing.T) {
 	if i, err = c.Get(i.ID, ""); err != nil || slices.ContainsFunc(i.Members, func(m Seen) bool { return !m.Applied }) {
 		t.Errorf("it is %+v, %v: both apply at once", i, err)
 	}
-	broken := errors.New("a fault")
-	c.SetFault(func(call string) error {
-		if call == "Get" {
-			return broken
-		}
-		return nil
-	})
-	if _, err := c.Get(i.ID, ""); !errors.Is(err, broken) {
-		t.Errorf("Get returns %v", err)
-	}
-	c.SetFault(nil)
 	if _, err := c.Ensure("", "another", Spec{Ports: i.Spec.Ports}); err == nil {
 		t.Error("a second one has the only address and the same port")
 	}

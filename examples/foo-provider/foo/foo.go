@@ -68,6 +68,9 @@ func translate(err error) error {
 	if errors.Is(err, balancer.ErrNotFound) {
 		return fmt.Errorf("foo: %w", provider.ErrNotFound)
 	}
+	if errors.Is(err, balancer.ErrRefused) {
+		return provider.Terminal("foo: %w", err)
+	}
 	return err
 }
 
