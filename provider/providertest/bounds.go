@@ -3,6 +3,7 @@ package providertest
 import (
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/provider/contract"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,9 +48,12 @@ func classDrains(p *play) {
 	o, l := p.object("class", &e)
 	class.Spec.InfrastructureTemplate = l.Spec.InfrastructureRef
 	p.create(class)
-	l.Spec.ClassName, l.Spec.DrainTimeout = class.Name, nil
+	l.Spec.ClassName, l.Spec.InfrastructureRef, l.Spec.DrainTimeout = class.Name, nil, nil
 	g := p.group("class", p.Members[0], p.Members[1])
-	p.create(g, l, o)
+	p.create(g, l)
+	// As the manager makes it.
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(l, clusterv1.GroupVersion.WithKind("LoadBalancer"))})
+	p.create(o)
 	p.state(o, "m1", contract.StateActive)
 	p.faults.read(string(o.GetUID()), func(w *owner) { w.open = true })
 	change(p, g, func(g *v1alpha1.TargetGroup) { g.Spec.Targets[1].State = v1alpha1.TargetDraining })

@@ -193,13 +193,12 @@ func drain(t *testing.T, h *hub, control string, controller *testkit.Process) {
 	f.is(250, "removing")
 	kill(t, controller)
 	for _, faults := range []map[string]balancer.Fault{
-		{"SetMembers": balancer.Fails, "Ensure": balancer.Fails}, {"Get": balancer.Fails}, {"Get": balancer.Refuses}, {"SetMembers": balancer.Forgets}, {"SetMembers": balancer.Halves, "Delete": balancer.Halves},
+		{"SetMembers": balancer.Fails, "Ensure": balancer.Fails}, {"Get": balancer.Fails}, {"SetMembers": balancer.Forgets}, {"SetMembers": balancer.Halves, "Delete": balancer.Halves},
 	} {
 		f.set(balancer.Settings{ApplyDelay: "100ms", Faults: faults})
 		if faults["Get"] != "" {
-			reason := map[balancer.Fault]string{balancer.Fails: "ProviderError", balancer.Refuses: "ProviderRefused"}[faults["Get"]]
 			wait(t, h, f.foo, "to be degraded", func(o *api.FooLoadBalancer) error {
-				return errors.Join(is(o.Status.Conditions, "Degraded", metav1.ConditionTrue, reason), is(o.Status.Conditions, "Ready", metav1.ConditionTrue, "AsExpected"))
+				return errors.Join(is(o.Status.Conditions, "Degraded", metav1.ConditionTrue, "ProviderError"), is(o.Status.Conditions, "Ready", metav1.ConditionTrue, "AsExpected"))
 			})
 		}
 		if err := echo(open[leaving]); err != nil {
