@@ -46,6 +46,10 @@ current-context: c
 		"drain target":                                  "accepts between 1 and 2 arg",
 		"drain target db db-1 more":                     "accepts between 1 and 2 arg",
 		"drain target db db-1":                          "connection refused",
+		"manager leave extra":                           "unknown command",
+		"manager leave --bogus":                         "unknown flag",
+		"manager leave -o wide":                         "--output \"wide\": must be one of json, yaml",
+		"manager leave":                                 "connection refused",
 		"drain nonsense":                                "nonsense",
 		"status":                                        "connection refused",
 		"explain lb web -n prod-eu":                     "connection refused",
@@ -72,7 +76,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			t.Errorf("%s has no help", c.Name())
 		}
 	}
-	for _, c := range []string{"status", "check", "drain", "drain node", "drain target", "explain", "explain service", "explain loadbalancer", "explain node", "explain address", "explain proxy"} {
+	for _, c := range []string{"status", "check", "drain", "drain node", "drain target", "explain", "explain service", "explain loadbalancer", "explain node", "explain address", "explain proxy", "manager leave"} {
 		found, _, err := newRootCommand().Find(strings.Fields(c))
 		if err != nil || !strings.Contains(found.Long, "Exit codes:") {
 			t.Errorf("%s doesn't document its exit codes: %v", c, err)

@@ -26,6 +26,7 @@ as much and take over within seconds. Nothing that is served needs a manager; wh
 			return app.RunManager(ctx, o)
 		}),
 	}
+	c.AddCommand(newManagerLeaveCommand())
 	f := c.Flags()
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, else ~/.kube/config, else the Pod's own)")
 	f.StringVar(&o.Context, "context", "", "context of the kubeconfig")

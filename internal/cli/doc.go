@@ -8,5 +8,5 @@
 // What stands to the right of Objects and Facts is pure, and judges with the same code as the manager
 // and the proxies (internal/build, internal/proof): what it shows is what those
 // decide by. One thing is weaker here: a proxy's silence is judged by the clocks of
-// its host and the hub's, since nobody waits 30 s for an answer. drain_write.go is all that writes.
+// its host and the hub's, since nobody waits 30 s for an answer. drain_write.go and manager_leave.go are all that writes.
 package cli

@@ -171,6 +171,43 @@ type Check struct {
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
+// Leave is what `manager leave` took off Machines, or would.
+type Leave struct {
+	// State is Planned (a dry run), Refused, Done, or Left: a Machine carries something still.
+	State LeaveState `json:"state"`
+	// Machines that carried something.
+	Machines []LeaveLine `json:"machines"`
+	// Message says why it was refused, or what is left.
+	Message string `json:"message,omitempty"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// LeaveState is how far a leave has come, with all Machines or with one.
+type LeaveState string
+
+const (
+	// LeavePlanned: a dry run; nothing was changed.
+	LeavePlanned LeaveState = "Planned"
+	// LeaveRefused: a manager leads; nothing was changed.
+	LeaveRefused LeaveState = "Refused"
+	// LeaveLeft: something is carried still, because of what the message says.
+	LeaveLeft LeaveState = "Left"
+	// LeaveDone: nothing is.
+	LeaveDone LeaveState = "Done"
+)
+
+// LeaveLine is a Machine that carries something of a manager's, or did.
+type LeaveLine struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Deleting: its deletion may have waited for a hook.
+	Deleting bool       `json:"deleting"`
+	State    LeaveState `json:"state"`
+	// Takes are the keys of annotations, and of the label after the word label.
+	Takes   []string `json:"takes"`
+	Message string   `json:"message,omitempty"`
+}
+
 // Drain is what `drain` did, or would do.
 type Drain struct {
 	Subject string `json:"subject"`

@@ -27,10 +27,13 @@ const (
 // HookValue says whose the hooks are.
 const HookValue = "fairlead.dev"
 
+// hookPrefix begins the names of our hooks.
+const hookPrefix = "lb-"
+
 // HookKey is the annotation by which a LoadBalancer holds Machines of its namespace; "": it doesn't.
 func HookKey(t clusterv1.HookType, loadBalancer string) string {
 	sum := sha256.Sum256([]byte(loadBalancer))
-	name := "lb-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+	name := hookPrefix + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 	switch t {
 	case clusterv1.HookPreDrain, "":
 		return preDrain + name

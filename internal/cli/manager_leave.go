@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/clusters"
+	"fairlead.dev/fairlead/internal/controller/kit"
+	"fairlead.dev/fairlead/internal/machines"
+	"fairlead.dev/fairlead/internal/member"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// LeaveOptions say what of the managers' is taken off Machines.
+type LeaveOptions struct {
+	// DryRun: nothing is written.
+	DryRun bool
+	// Force: though a manager leads, or that can't be told.
+	Force bool
+	// Paused: from those too that are paused, or move to another hub, or whose Cluster is or does.
+	Paused bool
+}
+
+// leaves is one Machine that carries something.
+type leaves struct {
+	*unstructured.Unstructured
+	line *LeaveLine
+}
+
+// Leave takes off all Machines what managers wrote there, and calls told with each as it is done. What fails at one is said of
+// that one, and the others go on; an error is that nothing could be asked.
+func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (Leave, error) {
+	out := Leave{Machines: []LeaveLine{}}
+	if !o.Force {
+		who, err := h.leads(ctx)
+		if err != nil {
+			return out, err
+		}
+		if who != "" {
+			out.State, out.Message = LeaveRefused, who
+			out.Fix = "Stop all managers first: they would write it again. --force does it all the same."
+			if !o.DryRun {
+				return out, nil
+			}
+		}
+	}
+	kind, err := clusters.Served(h.client.RESTMapper(), "Machine")
+	if err != nil {
+		return out, fmt.Errorf("looking for Machines: %w", err)
+	}
+	if kind.Empty() {
+		out.State, out.Message, out.Fix = LeaveDone, "this API server serves no Machines, so that there is nothing to take off", ""
+		return out, nil
+	}
+	found, err := h.marked(ctx, kind)
+	if err != nil {
+		return out, err
+	}
+	stills := map[types.NamespacedName]string{}
+	var left []string
+	for i := range found {
+		m := &found[i]
+		still, err := h.still(ctx, m.Unstructured, stills)
+		if err != nil {
+			return out, err
+		}
+		switch {
+		case still != "" && !o.Paused:
+			m.line.State, m.line.Message = LeaveLeft, still
+			left = append(left, m.line.String()+": "+still)
+		case o.DryRun:
+			m.line.State = LeavePlanned
+		default:
+			if err := h.takeOff(ctx, m.Unstructured); err != nil {
+				m.line.State, m.line.Message = LeaveLeft, err.Error()
+				left = append(left, m.line.String()+": "+err.Error())
+			} else {
+				m.line.State = LeaveDone
+			}
+		}
+		out.Machines = append(out.Machines, *m.line)
+		told(*m.line)
+	}
+	switch {
+	case out.State == LeaveRefused: // a dry run says what there is, and that it would be refused
+	case o.DryRun:
+		out.State = LeavePlanned
+	case len(left) > 0:
+		out.State, out.Message = LeaveLeft, some(left)
+		out.Fix = "Run it again once they are paused no longer, or with --paused; see to what else is said."
+	default:
+		return out, h.lookAfter(ctx, kind, &out)
+	}
+	return out, nil
+}
+
+// lookAfter looks once more: a manager that runs on would have written it again.
+func (h *Hub) lookAfter(ctx context.Context, kind schema.GroupVersionKind, out *Leave) error {
+	again, err := h.marked(ctx, kind)
+	if err != nil {
+		return err
+	}
+	out.State, out.Message = LeaveDone, fmt.Sprintf("%s carry nothing of a manager's any more", count(len(out.Machines), "Machine"))
+	if len(again) > 0 {
+		out.State, out.Message = LeaveLeft, fmt.Sprintf("%s carries it again: a manager is at work", again[0].line)
+		out.Fix = "Stop all managers, and run it again."
+	}
+	return nil
+}
+
+// leads says which manager leads; "": none does.
+func (h *Hub) leads(ctx context.Context) (string, error) {
+	lease := &coordinationv1.Lease{}
+	switch err := h.client.Get(ctx, types.NamespacedName{Namespace: v1alpha1.SystemNamespace, Name: managerLease}, lease); {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case apierrors.IsForbidden(err):
+		return "", fmt.Errorf("whether a manager leads can't be told, for you may not read Lease %s/%s: use the hub operator's kubeconfig, or --force", v1alpha1.SystemNamespace, managerLease)
+	case err != nil:
+		return "", fmt.Errorf("reading Lease %s/%s: %w", v1alpha1.SystemNamespace, managerLease, err)
+	}
+	o := &Objects{Now: h.clock.now()}
+	ago, renewed := o.renewed(lease)
+	if !renewed || ago > silence || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("manager %s leads: it renewed its Lease %s ago", *lease.Spec.HolderIdentity, short(ago)), nil
+}
+
+// marked are the Machines that carry something of a manager's, sorted by namespace and name.
+func (h *Hub) marked(ctx context.Context, kind schema.GroupVersionKind) ([]leaves, error) {
+	page := &unstructured.UnstructuredList{}
+	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	o := &Objects{}
+	all, err := list(ctx, h, o, "machines", page, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
+	if err == nil && o.hidden("machines") {
+		err = errors.New("you may not list Machines of all namespaces: use the kubeconfig of Cluster API's operator")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []leaves
+	for _, m := range all {
+		if takes := written(m); len(takes) > 0 {
+			out = append(out, leaves{m, &LeaveLine{Namespace: m.GetNamespace(), Name: m.GetName(), Deleting: m.GetDeletionTimestamp() != nil, Takes: takes}})
+		}
+	}
+	slices.SortFunc(out, func(a, b leaves) int { return a.line.compare(b.line) })
+	return out, nil
+}
+
+// written are the keys of what managers wrote to a Machine, sorted.
+func written(m *unstructured.Unstructured) []string {
+	had, keeps := m.GetAnnotations(), member.Strip(m.GetAnnotations())
+	var out []string
+	for key := range had {
+		if _, stays := keeps[key]; !stays {
+			out = append(out, key)
+		}
+	}
+	if labelled(m) {
+		out = append(out, labelOf+member.NameLabel)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// labelOf tells a label's key from an annotation's of the same name.
+const labelOf = "label "
+
+// labelled says that a Machine has the label that names its LoadBalancer from a manager, and from nobody else.
+func labelled(m *unstructured.Unstructured) bool {
+	if _, has := m.GetLabels()[member.NameLabel]; !has {
+		return false
+	}
+	ours := false
+	for _, by := range m.GetManagedFields() {
+		var fields struct {
+			Metadata struct {
+				Labels map[string]any `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if by.FieldsV1 == nil || json.Unmarshal(by.FieldsV1.Raw, &fields) != nil {
+			continue // it tells nothing of labels
+		}
+		if _, owns := fields.Metadata.Labels["f:"+member.NameLabel]; owns {
+			if by.Manager != kit.FieldManager {
+				return false
+			}
+			ours = true
+		}
+	}
+	return ours
+}
+
+// still says why a Machine is left as it is; "": it isn't. What was found of Clusters is remembered.
+func (h *Hub) still(ctx context.Context, u *unstructured.Unstructured, of map[types.NamespacedName]string) (string, error) {
+	m := machines.Read(u)
+	if why := m.Still(); why != "" {
+		return why, nil
+	}
+	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: m.Cluster()}
+	why, known := of[key]
+	if known || key.Name == "" {
+		return why, nil
+	}
+	c, err := clusters.Get(ctx, h.client, h.client.RESTMapper(), key)
+	switch {
+	case err != nil:
+		return "", err
+	case c == nil:
+	case clusters.IsPaused(c):
+		why = "its Cluster is paused"
+	default:
+		if _, moves := c.GetAnnotations()[clusters.Moves]; moves {
+			why = "its Cluster moves to another hub"
+		}
+	}
+	of[key] = why
+	return why, nil
+}
+
+// takeOff writes one Machine as it is without what managers wrote. One that is gone is no error.
+func (h *Hub) takeOff(ctx context.Context, m *unstructured.Unstructured) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		next := m.DeepCopy()
+		if labelled(m) {
+			labels := maps.Clone(next.GetLabels())
+			delete(labels, member.NameLabel)
+			next.SetLabels(labels)
+		}
+		next.SetAnnotations(member.Strip(m.GetAnnotations()))
+		err := h.client.Patch(ctx, next, client.MergeFromWithOptions(m, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager))
+		if apierrors.IsConflict(err) {
+			return errors.Join(h.client.Get(ctx, client.ObjectKeyFromObject(m), m), err)
+		}
+		return err
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing it: %w", err)
+	}
+	return nil
+}
