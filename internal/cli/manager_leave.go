@@ -191,7 +191,7 @@ func labelled(m *unstructured.Unstructured) bool {
 				Labels map[string]any `json:"f:labels"`
 			} `json:"f:metadata"`
 		}
-		if by.FieldsV1 == nil || json.Unmarshal(by.FieldsV1.Raw, &fields) != nil {
+		if by.FieldsV1 == nil || json.Unmarshal(by.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue // it tells nothing of labels
 		}
 		if _, owns := fields.Metadata.Labels["f:"+member.NameLabel]; owns {

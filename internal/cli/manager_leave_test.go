@@ -142,9 +142,9 @@ func TestLabelOfAManager(t *testing.T) {
 		if c.label {
 			m.SetLabels(map[string]string{member.NameLabel: "api"})
 		}
-		fields := []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}, {Manager: "empty"}}
+		fields := []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}, {Manager: "empty"}}
 		for _, who := range c.by {
-			fields = append(fields, metav1.ManagedFieldsEntry{Manager: who, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:` + member.NameLabel + `":{}}}}`)}})
+			fields = append(fields, metav1.ManagedFieldsEntry{Manager: who, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:` + member.NameLabel + `":{}}}}`)})
 		}
 		m.SetManagedFields(fields)
 		if got := written(m); (len(got) == 1 && got[0] == labelOf+member.NameLabel) != c.want || !c.want && len(got) > 0 {
