@@ -1,12 +1,8 @@
 package controller_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/config/rbac"
 	"fairlead.dev/fairlead/internal/app"
 	rules "fairlead.dev/fairlead/internal/endpoint"
+	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,11 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
-
-// clusterAPI is the module whose CRD of Clusters is used.
-const clusterAPI = "sigs.k8s.io/cluster-api@v1.14.2"
 
 // clusterCRD is Cluster API's own CRD of Clusters, from its module.
 func clusterCRD(t *testing.T) *unstructured.Unstructured {
@@ -38,22 +31,8 @@ func clusterCRD(t *testing.T) *unstructured.Unstructured {
 // clusterAPICRD is the CRD of one of Cluster API's own kinds, by its plural.
 func clusterAPICRD(t *testing.T, kinds string) *unstructured.Unstructured {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", clusterAPI)
-	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr
-	out, err := cmd.Output()
+	u, err := testkit.ClusterAPICRD(t.Context(), kinds)
 	if err != nil {
-		t.Fatalf("downloading %s: %v", clusterAPI, err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_"+kinds+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(b, &u.Object); err != nil {
 		t.Fatal(err)
 	}
 	return u

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -37,16 +35,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // patience is how long anything may take on a machine that is busy.
 const patience = 2 * time.Minute
-
-// clusterAPI is the module whose CRDs of Clusters and Machines are used.
-const clusterAPI = "sigs.k8s.io/cluster-api@v1.14.2"
 
 // hub is an API server with Fairlead's kinds, Cluster API's and the examples', and with a manager.
 type hub struct {
@@ -120,22 +114,8 @@ func newHub(t *testing.T) *hub {
 // clusterAPICRD is the CRD of one of Cluster API's own kinds, by its plural.
 func clusterAPICRD(t *testing.T, kinds string) *unstructured.Unstructured {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", clusterAPI)
-	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr
-	out, err := cmd.Output()
+	u, err := testkit.ClusterAPICRD(t.Context(), kinds)
 	if err != nil {
-		t.Fatalf("downloading %s: %v", clusterAPI, err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_"+kinds+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(b, &u.Object); err != nil {
 		t.Fatal(err)
 	}
 	return u
