@@ -260,12 +260,13 @@ func wait[T client.Object](h *hub, o T, what string, right func(T) error) {
 // gone waits until an object is no more.
 func (h *hub) gone(o client.Object) {
 	h.t.Helper()
+	was := o.GetUID() // the manager may have made another one of the same name meanwhile
 	h.eventually(fmt.Sprintf("%T %s to be gone", o, o.GetName()), func(ctx context.Context) error {
 		err := h.api.Get(ctx, client.ObjectKeyFromObject(o), o)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		if err == nil {
+		if err == nil && o.GetUID() == was {
 			return errors.New("it is there")
 		}
 		return nil
