@@ -20,7 +20,7 @@ server. What others wrote there stays, the annotation loadbalancer.cluster.x-k8s
 serve they serve on, and a Machine that is deleted from now on is drained by nobody.
 
 Stop all managers first: one that runs writes it again. So it is refused while one leads, unless --force is given. A manager that runs without
---leader-elect has no Lease; then it is said at the end that it wrote again. Machines that are paused, or whose Cluster is, are
+--leader-elect has no Lease, and is noticed only if it has written again before this ends. Machines that are paused, or whose Cluster is, are
 left as they are without --paused. It may be run again at any time.
 
 Exit codes:
