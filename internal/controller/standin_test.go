@@ -206,7 +206,7 @@ func (s *standin) apply(ctx context.Context) error {
 			continue
 		}
 		for _, t := range g.Spec.Targets {
-			if t.State == v1alpha1.TargetDraining {
+			if t.State == v1alpha1.TargetDraining && len(t.Addresses) > 0 { // without one a proxy never had it
 				e := v1alpha1.ReportedMember{
 					TargetGroup: g.Name, GroupUID: string(g.UID), Target: t.Name, TargetUID: t.UID, Address: t.Addresses[0], State: v1alpha1.ReportedGone,
 				}
