@@ -3,9 +3,6 @@
 package providertest_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -37,7 +34,9 @@ const targetPort = 9000
 
 func TestFooProvider(t *testing.T) {
 	hub := kubetest.Start(t, testkit.Options{Name: "hub", Audit: true})
-	install(t, hub.RESTConfig())
+	if err := testkit.Create(t.Context(), hub.RESTConfig(), config.Manifests); err != nil {
+		t.Fatal(err)
+	}
 	ctrl.SetLogger(logr.Discard()) // what went wrong is in conditions
 	controller := identity(t, hub)
 	cloud := balancer.New(balancer.Options{Addresses: netip.PrefixFrom(host(hub, 200), 29)})
@@ -128,36 +127,6 @@ func listen(t *testing.T, a netip.Addr) string {
 		}
 	}()
 	return a.String()
-}
-
-// install applies what foo-provider is installed with.
-func install(t *testing.T, cfg *rest.Config) {
-	t.Helper()
-	c, err := client.New(cfg, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := config.Manifests.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		b, err := config.Manifests.ReadFile(e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
-			u := &unstructured.Unstructured{}
-			if err := docs.Decode(&u.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", e.Name(), err)
-			}
-			if err := c.Create(t.Context(), u); err != nil {
-				t.Fatalf("%s: %v", e.Name(), err)
-			}
-		}
-	}
 }
 
 // identity is the ServiceAccount that foo-provider is installed with.

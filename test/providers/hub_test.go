@@ -1,12 +1,9 @@
 package providers_test
 
 import (
-	"bytes"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -35,8 +32,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // patience is how long anything may take on a machine that is busy.
@@ -96,8 +91,9 @@ func newHub(t *testing.T) *hub {
 	for _, kinds := range []string{"clusters", "machines"} {
 		h.create(t, clusterAPICRD(t, kinds))
 	}
-	h.install(t, fooconfig.Manifests)
-	h.install(t, fksconfig.Manifests)
+	if err := errors.Join(testkit.Create(t.Context(), cfg, fooconfig.Manifests), testkit.Create(t.Context(), cfg, fksconfig.Manifests)); err != nil {
+		t.Fatal(err)
+	}
 	for _, served := range []string{"ClusterList", "MachineList"} {
 		kubetest.Eventually(t, patience, served+" to be served", func(ctx context.Context) error {
 			l := &unstructured.UnstructuredList{}
@@ -119,30 +115,6 @@ func clusterAPICRD(t *testing.T, kinds string) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return u
-}
-
-// install applies what a provider is installed with.
-func (h *hub) install(t *testing.T, manifests embed.FS) {
-	t.Helper()
-	entries, err := manifests.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		b, err := manifests.ReadFile(e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
-			u := &unstructured.Unstructured{}
-			if err := docs.Decode(&u.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", e.Name(), err)
-			}
-			h.create(t, u)
-		}
-	}
 }
 
 func (h *hub) kubeconfig(t *testing.T, namespace, name string) string {
