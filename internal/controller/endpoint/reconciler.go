@@ -95,6 +95,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	told, again := judgeTold(infra, endpointOf(c), plan)
+	if plan.Primary == "" {
+		told, again = nil, 0 // nobody asked for it
+	}
 	if has(plan, rules.ReasonEndpointConflict) {
 		again = lookAgain // what it is in use by isn't watched
 	}

@@ -70,7 +70,7 @@ func TestWhatIsGeneratedIsOwnedByWhatItCameFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, hub := stage(t, interceptor.Funcs{}, c.cluster, c.other)
 			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-			if err != nil || result.RequeueAfter > 0 && c.reason == clusterv1.ReasonLegacyEndpoint {
+			if err != nil || result.RequeueAfter > 0 {
 				t.Fatal(result, err)
 			}
 			e := endpointAt(key.Name, "", "")
