@@ -40,7 +40,7 @@ func (w *wiring) remember(ctx context.Context) error {
 				w.addresses.Forget(a)
 			})},
 		{&clusterv1.LoadBalancer{}, kit.Handler(observe, w.versions.Forget)},
-		{&v1alpha1.TargetGroup{}, kit.Handler(observe, w.versions.Forget)},
+		{&v1alpha1.TargetGroup{}, kit.Handler(func(g *v1alpha1.TargetGroup) { w.versions.Of(g) }, w.groups.Forget)},
 		{&v1alpha1.LoadBalancerClass{}, kit.Handler(observe, w.versions.Forget)},
 		{&v1alpha1.Tenant{}, kit.Handler(observe, w.versions.Forget)},
 		{&corev1.Service{}, kit.Handler(w.services.Observe, func(*corev1.Service) {})},

@@ -28,6 +28,8 @@ type facts struct {
 	group   *v1alpha1.TargetGroup
 	tenant  *v1alpha1.Tenant
 	version proof.Version
+	// since is at which version each target was first seen as it stands now, by its UID; nil: the group isn't of Machines.
+	since map[string]proof.Version
 	// admission is what the Tenant's quota leaves out of its namespace.
 	admission build.Admission
 	// proxies of the pools that send to the group, sorted by name.
@@ -108,6 +110,9 @@ func member(f facts, i int) v1alpha1.MemberStatus {
 	address := t.ServedAddress()
 	if f.group.Drains(i) {
 		removal := proof.Removal{Namespace: f.group.Namespace, GroupUID: string(f.group.UID), TargetUID: t.UID, Address: address, Version: f.version}
+		if v, ok := f.since[t.UID]; ok {
+			removal.Version = v
+		}
 		m.State = drained
 		if against := proof.JudgeRemoved(removal, f.proxies); len(against) > 0 {
 			m.State, m.Message = draining, cut("Waiting for proxies: "+proof.Names(against)+".")
@@ -127,6 +132,10 @@ func member(f facts, i int) v1alpha1.MemberStatus {
 	}
 	if address == "" {
 		m.State, m.Message = waiting, "The target has no address yet."
+		return m
+	}
+	if f.since != nil {
+		m.State, m.Message = machine(f, t, address)
 		return m
 	}
 	live := 0

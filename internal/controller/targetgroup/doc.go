@@ -8,4 +8,7 @@
 //	Serving             unhealthy  a live proxy finds it so; the message says which
 //	Draining            draining a proxy that serves it has not reported it gone
 //	Draining            drained  all of them have (proof.JudgeRemoved)
+//
+// Of groups that were made from Machines it says the same as their LoadBalancer does: a target is active once a live proxy has
+// applied it as it stands and finds it healthy, whatever another one says, and no other target's change voids what was said of it.
 package targetgroup

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -29,13 +30,36 @@ type Reconciler struct {
 	Versions *kit.Versions
 	Queue    *kit.Queue
 	Now      func() time.Time
+
+	mu sync.Mutex
+	// pins of the targets of groups of Machines, by the UIDs of both.
+	pins map[types.UID]map[string]pinned
+	// waiting are the groups of Machines that wait for proxies.
+	waiting map[types.NamespacedName]struct{}
 }
 
-// FleetChanged writes the groups that proxies reported on soon.
+// FleetChanged writes the groups that proxies reported on soon, and those of Machines that wait for proxies.
 func (r *Reconciler) FleetChanged(c fleet.Change) {
 	for key := range c.TargetGroups {
 		r.Queue.AddAfter(key.Namespace, key.Name, Pause)
 	}
+	if len(c.Pools) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.waiting {
+		r.Queue.AddAfter(key.Namespace, key.Name, Pause)
+	}
+}
+
+// Forget drops what is remembered of a group that is gone.
+func (r *Reconciler) Forget(g *v1alpha1.TargetGroup) {
+	r.Versions.Forget(g)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, client.ObjectKeyFromObject(g))
+	delete(r.pins, g.UID)
 }
 
 // Reconcile writes one group's status.
@@ -59,8 +83,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	f := facts{group: g, tenant: tenant, admission: admission, version: r.Versions.Of(g), proxies: proxies, now: metav1.NewTime(r.Now())}
+	if ofMachines(g) {
+		f.since = r.since(g)
+	}
 	next := g.DeepCopy()
-	next.Status = describe(facts{group: g, tenant: tenant, admission: admission, version: r.Versions.Of(g), proxies: proxies, now: metav1.NewTime(r.Now())})
+	next.Status = describe(f)
+	r.waits(g, &next.Status)
 	if _, err := kit.PatchStatus(ctx, r.Client, g, next); err != nil {
 		return reconcile.Result{}, fmt.Errorf("TargetGroup %s: %w", req, err)
 	}

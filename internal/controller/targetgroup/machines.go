@@ -1,0 +1,86 @@
+package targetgroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	rules "fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/internal/proof"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// FromMachines is the value of v1alpha1.LabelGeneratedFrom on groups whose targets are Machines.
+const FromMachines = "Machine"
+
+// ofMachines says that a group's targets are Machines, whose hooks wait for what is said of each by itself.
+func ofMachines(g *v1alpha1.TargetGroup) bool {
+	return g.Labels[v1alpha1.LabelGeneratedFrom] == FromMachines
+}
+
+// pinned is since when a target stands in its group as it does now.
+type pinned struct {
+	content string
+	version proof.Version
+	// generation in which it was last seen.
+	generation int64
+}
+
+// since says at which version each target of a group was first seen as it stands there now, and forgets those that aren't
+// there any more. Another target's change doesn't move it: what proxies said of this one holds.
+func (r *Reconciler) since(g *v1alpha1.TargetGroup) map[string]proof.Version {
+	version := r.Versions.Of(g)
+	out := map[string]proof.Version{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := map[string]pinned{}
+	for i := range g.Spec.Targets {
+		t := &g.Spec.Targets[i]
+		content := fmt.Sprint(g.Drains(i), t.Addresses)
+		p, ok := r.pins[g.UID][t.UID]
+		if !ok || p.content != content || p.version > version || g.Generation > p.generation+1 {
+			p.version = version // what was between two generations that weren't seen one after the other isn't known
+		}
+		p.content, p.generation = content, g.Generation
+		next[t.UID], out[t.UID] = p, p.version
+	}
+	if r.pins == nil {
+		r.pins = map[types.UID]map[string]pinned{}
+	}
+	r.pins[g.UID] = next
+	return out
+}
+
+// machine says what is not plain about a target that is a Machine, and serves: it is active once a live proxy sends to it and
+// finds it healthy, whatever another one says.
+func machine(f facts, t *v1alpha1.Target, address string) (state, message string) {
+	sight := rules.Look(rules.Asked{Removal: proof.Removal{
+		Namespace: f.group.Namespace, GroupUID: string(f.group.UID), TargetUID: t.UID, Address: address, Version: f.since[t.UID],
+	}}, f.proxies)
+	switch {
+	case sight.Healthy > 0:
+		return "", ""
+	case sight.Unhealthy > 0:
+		return unhealthy, cut(fmt.Sprintf("Found so by %d of %d live proxies: %s.", sight.Unhealthy, sight.Live, strings.TrimSuffix(sight.Why, ".")))
+	case sight.Live == 0:
+		return adding, "No live proxy has a word on it."
+	}
+	return adding, "No live proxy sends to it and has checked it yet."
+}
+
+// waits notes whether proxies are waited for in a group of Machines, which then looks at whatever they say.
+func (r *Reconciler) waits(g *v1alpha1.TargetGroup, s *v1alpha1.TargetGroupStatus) {
+	of := types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
+	waits := ofMachines(g) && slices.ContainsFunc(s.Targets, func(m v1alpha1.MemberStatus) bool { return m.State == adding || m.State == draining })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !waits {
+		delete(r.waiting, of)
+		return
+	}
+	if r.waiting == nil {
+		r.waiting = map[types.NamespacedName]struct{}{}
+	}
+	r.waiting[of] = struct{}{}
+}
