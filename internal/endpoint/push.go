@@ -38,7 +38,8 @@ type Push struct {
 // infrastructure is the group of most providers.
 const infrastructure = "infrastructure.cluster.x-k8s.io"
 
-// Pushes are the kinds of which something is known: read in their providers' code, of August 2026. Others are left alone.
+// Pushes are the kinds of which something is known: read in their providers' code, of August 2026, and held to their CRDs where
+// those can be had (hack/infraclusters). Others are left alone.
 func Pushes() []Push {
 	return []Push{
 		{Group: infrastructure, Kind: "AWSCluster", Policy: Tell, Needs: []Setting{{"spec.controlPlaneLoadBalancer.loadBalancerType", "disabled", "classic"}}},
