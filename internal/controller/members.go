@@ -40,6 +40,7 @@ func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
 // addMembers follows the Machines of Cluster API, which may be installed at any time, as may the rights to read them.
 func (w *wiring) addMembers() error {
 	r, clusters := w.newMembers()
+	w.Metrics.MustRegister(member.NewCollector(r))
 	c, err := w.new(Members, r, 4)
 	if err != nil {
 		return err

@@ -23,6 +23,11 @@ const (
 	Removed   State = "removed"
 )
 
+// States are all of them.
+func States() []State {
+	return []State{Waiting, Adding, Active, Unhealthy, Disabling, Disabled, Updating, Removing, Removed}
+}
+
 // Reasons beside a state, where it isn't plain.
 const (
 	// ReasonNoAddress: the Machine or Node has no address that may be used; see spec.addressTypes.

@@ -15,8 +15,21 @@ func Strip(annotations map[string]string) map[string]string {
 	}
 	out = maps.Clone(out)
 	maps.DeleteFunc(out, func(key, value string) bool {
-		hook := strings.HasPrefix(key, preDrain+hookPrefix) || strings.HasPrefix(key, preTerminate+hookPrefix)
-		return hook && value == HookValue || key == StatusAnnotation
+		return isHook(key, value) || key == StatusAnnotation
 	})
 	return out
+}
+
+// HookedByAny says that annotations hold a hook of any LoadBalancer.
+func HookedByAny(annotations map[string]string) bool {
+	for key, value := range annotations {
+		if isHook(key, value) {
+			return true
+		}
+	}
+	return false
+}
+
+func isHook(key, value string) bool {
+	return value == HookValue && (strings.HasPrefix(key, preDrain+hookPrefix) || strings.HasPrefix(key, preTerminate+hookPrefix))
 }
