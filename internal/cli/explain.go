@@ -199,7 +199,8 @@ func loadBalancerRungs(o *Objects, l *clusterv1.LoadBalancer) []Rung {
 	if rungs = append(rungs, address); address.State.bad() {
 		return append(rungs, unreached("programmed", "members")...)
 	}
-	return append(rungs, programmedRung(o, l), membersRung(o, l))
+	rungs = append(append(rungs, programmedRung(o, l)), machinesRungs(l)...)
+	return append(rungs, membersRung(o, l))
 }
 
 // acceptedRung says whether the spec makes sense; the manager's word if it has spoken of this generation.
