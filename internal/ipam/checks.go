@@ -72,6 +72,8 @@ func (c *chooser) tryJoin(pool *poolState, e Entry) ([]Step, *problem) {
 		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s moved to another hub with its holder: want another, or have the hub's operator delete the Address %s once no other hub serves it.", e.Address, e.Name)
 	case e.Phase != Granted:
 		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is still being released by %s: it is granted as soon as every proxy has stopped serving it.", e.Address, whose)
+	case e.Pool != pool.Name:
+		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s was granted from pool %s before its range moved to pool %s, and nobody joins its holder: want another, or wait until it is released.", e.Address, e.Pool, pool.Name)
 	case len(e.Holders) >= MaxHolders:
 		return nil, problemf(clusterv1.ReasonAddressInUse, "The wanted address %s is shared by %d LoadBalancers already, which is the limit: want another.", e.Address, len(e.Holders))
 	case e.ProxyPool != c.ProxyPool:

@@ -261,10 +261,10 @@ func (c *chooser) tryWish(want netip.Addr) ([]Step, *problem) {
 	return c.create(pool, want), nil
 }
 
-// tryReturn gives a Releasing entry back to its own holder; one port with all others of the address that it asks for.
+// tryReturn gives a Releasing entry back to its own holder, if its pool has it still; one port with all others of the address that it asks for.
 func (c *chooser) tryReturn(e Entry) []Step {
 	pool := c.pools[e.Pool]
-	if len(e.Holders) != 1 || e.ProxyPool != c.ProxyPool || pool == nil || !slices.Contains(c.Pools, e.Pool) || pool.Unusable != "" || !pool.Admits(c.Owner) || c.gone(e) {
+	if len(e.Holders) != 1 || e.ProxyPool != c.ProxyPool || pool == nil || !slices.Contains(c.Pools, e.Pool) || pool.Unusable != "" || !pool.Admits(c.Owner) || !pool.has(e) || c.gone(e) {
 		return nil
 	}
 	wishes := c.wishes()

@@ -269,7 +269,7 @@ func (c *chooser) available(pool *poolState, at netip.Addr, p Port) bool {
 	}
 	e := c.entries[name]
 	_, mine := e.Holder(c.Ref)
-	return mine && (e.Phase == Granted || e.Phase == Releasing && e.ProxyPool == c.ProxyPool)
+	return mine && (e.Phase == Granted || e.Phase == Releasing && e.ProxyPool == c.ProxyPool && e.Pool == pool.Name)
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

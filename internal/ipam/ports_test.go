@@ -46,8 +46,7 @@ func grantAll(l *Ledger, n Needs) Decision {
 		d.Steps[i].Action = cmp.Or(wrote[s.Entry.Name], s.Action)
 	}
 	for _, e := range d.Surplus {
-		e.Phase = Releasing
-		l.Set(e)
+		giveUp(l, e, Entry{Holders: []Holder{{Ref: n.Ref}}})
 	}
 	return d
 }

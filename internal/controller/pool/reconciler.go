@@ -163,9 +163,17 @@ func ready(p *v1alpha1.AddressPool, counts ipam.Counts) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonReady
 	}
 	if counts.Outside > 0 && p.DeletionTimestamp == nil {
-		c.Message = strings.TrimSpace(fmt.Sprintf("%s In use beyond what the pool has now: %d grants. They are kept until their LoadBalancers go, and granted to nobody else.", c.Message, counts.Outside))
+		c.Message = strings.TrimSpace(c.Message + " " + outsideText(counts.Outside))
 	}
 	return c
+}
+
+// outsideText is about grants of what was taken out of the pool.
+func outsideText(n int64) string {
+	if n == 1 {
+		return "What the pool has no more is in use by 1 grant: it is kept until its LoadBalancer goes, and granted to nobody else."
+	}
+	return fmt.Sprintf("What the pool has no more is in use by %d grants: they are kept until their LoadBalancers go, and granted to nobody else.", n)
 }
 
 // blocked names the silent proxies that hold up a release.
