@@ -1,6 +1,6 @@
 # Fairlead. Two commands do everything: make demo and make test.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-capi check generate bench bench-dataplane build kube metallb capi components
+.PHONY: help demo test test-capi bench-capi check generate bench bench-dataplane build kube metallb capi components
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
@@ -20,8 +20,11 @@ test: build kube metallb ## As root: all tests: units, data planes in network na
 	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
 	go -C hack/kube test -timeout 10m ./...
 
-test-capi: build kube capi ## As root: a load balancer of a control plane, under Cluster API's own controllers
-	go -C test/capi vet ./... && go -C test/capi test -timeout 20m -v ./...
+test-capi: build kube capi ## As root: load balancers of control planes under Cluster API's own controllers; ARGS=-all tells all stories
+	go -C test/capi vet ./... && go -C test/capi test -parallel 4 -timeout 40m -v . $(ARGS)
+
+bench-capi: build kube capi ## As root: what clients of such control planes lose, with hooks and without, by data plane
+	go -C test/capi test -parallel 4 -timeout 90m -v -run TestStories . -all
 
 check: ## Formatting, vet, staticcheck, import rules, generated code up to date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run: gofmt -w on these files"; exit 1; }

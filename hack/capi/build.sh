@@ -17,6 +17,8 @@ echo "building Cluster API's controllers: with an empty build cache about 13 min
 # No stamp while they are half made.
 rm -f "$out/stamp"
 
+# Where they lie is known once they are there.
+go mod download sigs.k8s.io/cluster-api sigs.k8s.io/cluster-api/test
 core=$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)
 test=$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)
 

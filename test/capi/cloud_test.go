@@ -29,13 +29,16 @@ const (
 )
 
 // cloud does for the control plane Machines of a namespace what the in-memory infrastructure leaves out: each gets an address, and a front
-// there while its API server lives. That dies, as a real one does, as soon as its member of etcd is removed, or its infrastructure goes.
+// there while its API server lives. That dies as a real one does: it falls silent as soon as its member of etcd is removed, or its
+// infrastructure goes, and refuses when that is gone.
 type cloud struct {
 	hub       *hub
 	namespace string
 	machines  netip.Prefix
 	reader    client.Reader
 	wake      chan struct{}
+	// leave has it look after nothing any more. API servers run on.
+	leave context.CancelFunc
 	// observe is called after each look at the Machines.
 	observe func(context.Context, []capiv1.Machine) error
 
@@ -44,20 +47,21 @@ type cloud struct {
 	fronts    map[string]*front     // of Machines that are there
 }
 
-// startCloud begins to look after the Machines of a namespace, until the test ends. observe may be nil.
-func (h *hub) startCloud(namespace string, machines netip.Prefix, observe func(context.Context, []capiv1.Machine) error) {
-	t := h.t
-	t.Helper()
+// startCloud begins to look after the Machines of a namespace, for as long as the hub is there. observe may be nil.
+func (h *hub) startCloud(namespace string, machines netip.Prefix, observe func(context.Context, []capiv1.Machine) error) *cloud {
+	h.t.Helper()
+	t := h.life
 	c := &cloud{
-		hub: h, namespace: namespace, machines: machines, wake: make(chan struct{}, 1), observe: observe,
+		hub: h.in(t), namespace: namespace, machines: machines, wake: make(chan struct{}, 1), observe: observe,
 		addresses: map[string]netip.Addr{}, fronts: map[string]*front{},
 	}
 	objects, err := cache.New(h.RESTConfig(), cache.Options{Scheme: h.scheme, DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	c.reader = objects
 	ctx, cancel := context.WithCancel(t.Context())
+	c.leave = cancel
 	all := sync.WaitGroup{}
 	all.Go(func() {
 		if err := objects.Start(ctx); err != nil {
@@ -79,10 +83,32 @@ func (h *hub) startCloud(namespace string, machines netip.Prefix, observe func(c
 			})
 		}
 		if err != nil {
-			t.Fatal(err)
+			h.t.Fatal(err)
 		}
 	}
 	all.Go(func() { c.run(ctx) })
+	return c
+}
+
+// front is that of a Machine.
+func (c *cloud) front(machine string) (*front, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.fronts[machine]; f != nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("Machine %s has no API server", machine)
+}
+
+// start has a Machine's API server start anew, with all its connections lost.
+func (c *cloud) start(machine string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.fronts[machine]; f != nil {
+		f.crash()
+		delete(c.fronts, machine)
+	}
+	c.look()
 }
 
 // infra is an object of the infrastructure provider's.
@@ -153,9 +179,14 @@ func (c *cloud) machine(ctx context.Context, m *capiv1.Machine) error {
 	defer c.mu.Unlock()
 	f := c.fronts[m.Name]
 	switch {
-	case dies(m, dev):
+	case m.DeletionTimestamp != nil && dev.GetUID() == "":
 		if f != nil {
 			f.crash()
+		}
+		return nil
+	case dies(m, dev):
+		if f != nil {
+			f.hang()
 		}
 		return nil
 	case dev.GetUID() == "":
@@ -188,7 +219,7 @@ func (c *cloud) machine(ctx context.Context, m *capiv1.Machine) error {
 // infrastructure is.
 func dies(m *capiv1.Machine, dev *unstructured.Unstructured) bool {
 	_, inEtcd := m.Annotations[kcpv1.PreTerminateHookCleanupAnnotation]
-	return m.DeletionTimestamp != nil && (!inEtcd || dev.GetUID() == "" || dev.GetDeletionTimestamp() != nil)
+	return m.DeletionTimestamp != nil && (!inEtcd || dev.GetDeletionTimestamp() != nil)
 }
 
 func (c *cloud) giveAddress(ctx context.Context, dev *unstructured.Unstructured, address netip.Addr) error {

@@ -28,6 +28,8 @@ import (
 const (
 	// clusterName is the Cluster's of testdata/cluster.yaml, and of all that belongs to it.
 	clusterName = "prod"
+	// next is the version that a control plane is rolled out to. No byte of it runs.
+	next = "v1.34.1"
 	// patience is how long Cluster API may take for a Machine or for all: about 20 s each while nothing else runs.
 	patience = 6 * time.Minute
 )
@@ -37,18 +39,23 @@ var clusterYAML []byte
 
 // cluster is a Cluster of Cluster API whose control plane is behind a load balancer of ours.
 type cluster struct {
-	t         *testing.T
+	t         testing.TB
 	hub       *hub
+	cloud     *cloud
 	namespace string
 	endpoint  netip.AddrPort
+	// loadBalancer is that of its control plane.
+	loadBalancer *clusterv1.LoadBalancer
+	// held says that the load balancer holds its Machines.
+	held bool
 }
 
 // startCluster makes a Cluster with one control plane Machine, behind a load balancer, and waits until Cluster API reaches it there.
 func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, observe func(context.Context, []capiv1.Machine) error) *cluster {
 	h.t.Helper()
 	began := time.Now()
-	c := &cluster{t: h.t, hub: h, namespace: l.Namespace}
-	h.startCloud(l.Namespace, machines, observe)
+	c := &cluster{t: h.t, hub: h, namespace: l.Namespace, loadBalancer: l}
+	c.cloud = h.startCloud(l.Namespace, machines, observe)
 	h.create(l)
 	c.endpoint = c.served(l)
 	objects, err := parse(clusterYAML)
@@ -64,6 +71,13 @@ func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, obs
 	c.settle(1)
 	h.t.Logf("%s: one member after %s", c.namespace, time.Since(began).Round(time.Second))
 	return c
+}
+
+// in is the same cluster in a test of its own.
+func (c *cluster) in(t testing.TB) *cluster {
+	same := *c
+	same.t, same.hub = t, c.hub.in(t)
+	return &same
 }
 
 // served waits until a load balancer is served, and returns where.
@@ -163,10 +177,61 @@ func (c *cluster) change(patch string, replicas int32) {
 func (c *cluster) machines() []capiv1.Machine {
 	c.t.Helper()
 	list := &capiv1.MachineList{}
-	if err := c.hub.api.List(c.t.Context(), list, client.InNamespace(c.namespace)); err != nil {
+	kubetest.Eventually(c.t, soon, "the Machines of "+c.namespace, func(ctx context.Context) error {
+		return c.hub.api.List(ctx, list, client.InNamespace(c.namespace))
+	})
+	return list.Items
+}
+
+func (c *cluster) machine(name string) *capiv1.Machine {
+	c.t.Helper()
+	m := &capiv1.Machine{}
+	if err := c.hub.api.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, m); err != nil {
 		c.t.Fatal(err)
 	}
-	return list.Items
+	return m
+}
+
+// front is the API server of a Machine.
+func (c *cluster) front(machine string) *front {
+	c.t.Helper()
+	f, err := c.cloud.front(machine)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return f
+}
+
+// healthCheck has Cluster API replace control plane Machines that somebody marks.
+func (c *cluster) healthCheck() *capiv1.MachineHealthCheck {
+	return &capiv1.MachineHealthCheck{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName},
+		Spec: capiv1.MachineHealthCheckSpec{ClusterName: clusterName, Selector: metav1.LabelSelector{
+			MatchLabels: map[string]string{capiv1.MachineControlPlaneLabel: ""},
+		}},
+	}
+}
+
+// replaced waits until a Machine is gone, and the control plane has that many members again.
+func (c *cluster) replaced(m *capiv1.Machine, replicas int32) {
+	c.t.Helper()
+	kubetest.Eventually(c.t, patience, nameOf(m)+" to be gone", func(ctx context.Context) error {
+		has := &capiv1.Machine{}
+		err := c.hub.api.Get(ctx, client.ObjectKeyFromObject(m), has)
+		if err == nil && has.UID == m.UID {
+			return fmt.Errorf("it is there: %v", whatIsWrong(has.Status.Conditions))
+		}
+		return client.IgnoreNotFound(err)
+	})
+	c.settle(replicas)
+}
+
+// patch changes a Machine.
+func (c *cluster) patch(m *capiv1.Machine, patch string) {
+	c.t.Helper()
+	if err := c.hub.api.Patch(c.t.Context(), m, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // visited begins to visit the control plane, as its kubeconfig says how.

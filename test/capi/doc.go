@@ -3,16 +3,21 @@
 //
 //	                     hub (etcd, API server, garbage collector)
 //	                      ▲            ▲              ▲
-//	Cluster API's four ───┘   manager ─┘   proxy edge-1 ◀── Cluster API, kubelets, visitors: all that reach the control plane
+//	Cluster API's four ───┘   manager ─┘       a proxy ◀── Cluster API, visitors: all that reach the control plane
 //	programs                                  │
 //	   ▲                                      ├─▶ front of Machine 1 ─┐
 //	   └── in-memory API server and etcd ◀────┼─▶ front of Machine 2 ─┤
 //	       of the workload cluster            └─▶ front of Machine 3 ─┘
 //
 // The in-memory infrastructure has one listener for all API servers of a workload cluster, and no addresses. So the cloud of this package
-// gives each Machine an address and, as long as its API server lives, a front there, which can crash, fall silent and refuse.
+// gives each Machine an address and, as long as its API server lives, a front there, which can fall silent and crash. One
+// whose member of etcd is removed falls silent, and refuses once its Machine's infrastructure is gone.
+//
+// Stories are told of such a control plane: it is rolled out, scaled, loses a member, and so on, while a visitor connects every 20 ms and
+// holds watches. The rollout is told of each data plane, and also where Machines aren't held, to see that requests are lost there; the others of one. The
+// flag -all has all of them be told of each (make bench-capi). A table of what was lost ends them.
 //
 // Cluster API's programs listen on all interfaces and at ports that nobody can choose: the test runs itself again in a network
-// namespace that has nothing but loopback. It needs root, bin/kube and bin/capi (make test-capi), which is why it is a module of
+// namespace that leads nowhere. It needs root, bin/kube and bin/capi (make test-capi), which is why it is a module of
 // its own.
 package capi

@@ -86,20 +86,24 @@ func toBackend(r *httputil.ProxyRequest, backend string) {
 	}
 }
 
-// refuse has it take no further connection; those that are open go on.
-func (f *front) refuse() { _ = f.listener.Close() }
+// open are its connections.
+func (f *front) open() []*frontConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.conns))
+}
 
-// crash ends it: its connections are cut, and further ones refused.
+// crash ends it: its connections are cut, and further ones refused. What it was asked while it hung is never answered.
 func (f *front) crash() {
-	f.resume()
-	_ = f.server.Close()
+	_ = f.listener.Close()
 	f.mu.Lock()
 	f.crashed = true
-	open := slices.Collect(maps.Keys(f.conns))
 	f.mu.Unlock()
-	for _, c := range open {
+	for _, c := range f.open() {
 		_ = c.Close()
 	}
+	f.resume() // whoever waits finds its connection closed
+	_ = f.server.Close()
 }
 
 // hang has it take connections, and answer nothing on any, until resume.

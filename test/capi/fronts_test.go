@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
 )
 
 // A front must fail in the ways in which an API server fails, or what is judged on it says nothing.
@@ -71,8 +73,28 @@ func TestFrontFails(t *testing.T) {
 	f.resume()
 	serves()
 
-	f.refuse()
+	open := func(n int) {
+		t.Helper()
+		kubetest.Eventually(t, soon, fmt.Sprintf("%d open connections", n), func(context.Context) error {
+			if has := len(f.open()); has != n {
+				return fmt.Errorf("there are %d", has)
+			}
+			return nil
+		})
+	}
+	open(0)
+	answered := make(chan error)
+	f.hang()
+	go func() {
+		_, err := get("/api", soon)
+		answered <- err
+	}()
+	open(1)
+	f.crash()
+	if err := <-answered; err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one that hung and crashed answered: %v", err)
+	}
 	if _, err := get("/api", soon); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("one that refuses answered: %v", err)
+		t.Errorf("one that has crashed answered: %v", err)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// holds waits until a load balancer has that many members, all active and held by its hook, and sends to none besides.
-func (c *cluster) holds(l *clusterv1.LoadBalancer, members int) {
+// holds waits until the load balancer has that many members, all active and held by its hook, and sends to none besides.
+func (c *cluster) holds(members int) {
 	c.t.Helper()
-	wait(c.t, c.hub.api, l, soon, fmt.Sprintf("%d members that are held", members), func(l *clusterv1.LoadBalancer) error {
+	wait(c.t, c.hub.api, c.loadBalancer, soon, fmt.Sprintf("%d members that are held", members), func(l *clusterv1.LoadBalancer) error {
 		var names []string
 		for _, m := range c.machines() {
 			names = append(names, m.Name)
@@ -35,6 +35,22 @@ func (c *cluster) holds(l *clusterv1.LoadBalancer, members int) {
 	})
 }
 
+// drained is an error while a member takes new connections.
+func (c *cluster) drained(ctx context.Context, machine string) error {
+	list := &v1alpha1.TargetGroupList{}
+	if err := c.hub.api.List(ctx, list, client.InNamespace(c.namespace)); err != nil {
+		return err
+	}
+	for _, g := range list.Items {
+		for _, t := range g.Spec.Targets {
+			if t.Name == machine && t.State != v1alpha1.TargetDraining {
+				return fmt.Errorf("it is %q in TargetGroup %s", t.State, g.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // targets are those of all TargetGroups, by name.
 func (c *cluster) targets(ctx context.Context) ([]string, error) {
 	list := &v1alpha1.TargetGroupList{}
@@ -51,9 +67,10 @@ func (c *cluster) targets(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// deleteLoadBalancer deletes a load balancer, and waits until nothing of it is left.
-func (c *cluster) deleteLoadBalancer(l *clusterv1.LoadBalancer) {
+// deleteLoadBalancer deletes the load balancer, and waits until nothing of it is left, its TargetGroups among that where it made them.
+func (c *cluster) deleteLoadBalancer() {
 	c.t.Helper()
+	l := c.loadBalancer
 	if err := c.hub.api.Delete(c.t.Context(), l); err != nil {
 		c.t.Fatal(err)
 	}
@@ -62,6 +79,9 @@ func (c *cluster) deleteLoadBalancer(l *clusterv1.LoadBalancer) {
 			return fmt.Errorf("it is there: %+v", l.Status)
 		} else if client.IgnoreNotFound(err) != nil {
 			return err
+		}
+		if !c.held {
+			return nil
 		}
 		groups := &v1alpha1.TargetGroupList{}
 		if err := c.hub.api.List(ctx, groups, client.InNamespace(c.namespace)); err != nil {

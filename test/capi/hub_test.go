@@ -12,6 +12,7 @@ import (
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/config/crd"
 	"fairlead.dev/fairlead/config/rbac"
@@ -23,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	kcpv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,26 +34,65 @@ import (
 const (
 	// soon bounds what should take a moment; it is never a claim.
 	soon = 2 * time.Minute
-	// edge is the class, the pool of proxies and the AddressPool that all is served by.
-	edge = "edge"
-	// served is what load balancers get addresses of.
-	served = "127.78.0.0/24"
 )
 
-// hub is a management cluster: Cluster API's own programs, our manager, and a proxy.
-type hub struct {
-	*testkit.ControlPlane
-	t      *testing.T
-	api    client.Client
-	scheme *runtime.Scheme
+// dataPlane is one that stories are told over. It has a pool of one proxy, a class and an AddressPool, all of its name.
+type dataPlane struct {
+	name string
+	// addresses are for load balancers of Tenants.
+	addresses string
+	args      []string
 }
 
-func newHub(t *testing.T) *hub {
+var dataPlanes = []dataPlane{
+	// A connection is tried on one member alone, as by load balancers that can't do better: nothing but the removal of members
+	// from them saves a request.
+	{name: "builtin", addresses: "127.78.0.0/24", args: []string{"--metrics-address=127.0.0.1:9401", "--connect-attempts=1"}},
+	{name: "nftables", addresses: "127.78.1.0/24", args: []string{"--metrics-address=127.0.0.1:9402"}},
+}
+
+// hub is a management cluster: Cluster API's own programs, our manager, and a proxy of each data plane.
+type hub struct {
+	*testkit.ControlPlane
+	t      testing.TB
+	life   testing.TB // for as long as which the hub is there
+	api    client.Client
+	scheme *runtime.Scheme
+	// manager is started again whenever it ends.
+	manager *testkit.Process
+	state   string // where proxies keep their files
+	program string
+}
+
+func newHub(t testing.TB) *hub {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard()) // else controller-runtime complains, with a stack, that nobody did
-	h := &hub{t: t, ControlPlane: kubetest.Start(t, testkit.Options{Name: "hub"}), scheme: runtime.NewScheme()}
+	h := startHub(t, "hub", t.TempDir())
+	h.installKinds(filepath.Join(root(t), "bin", "capi", "crd"))
+	h.startProviders()
+	h.startFairlead("127.0.0.1:9400")
+	for _, p := range dataPlanes {
+		h.create(
+			&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{p.addresses}}},
+			&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.LoadBalancerClassSpec{
+				Proxy: &v1alpha1.ClassProxy{Pool: p.name}, AddressPools: []string{p.name},
+			}},
+		)
+		kubetest.StartProcess(t, h.proxy(p))
+	}
+	return h
+}
+
+// startHub starts a hub in which nothing is installed. state is where its proxies keep their files.
+func startHub(t testing.TB, name, state string) *hub {
+	t.Helper()
+	h := &hub{
+		t: t, life: t, ControlPlane: kubetest.Start(t, testkit.Options{Name: name}), scheme: runtime.NewScheme(),
+		state: state, program: fairlead(t),
+	}
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme, capiv1.AddToScheme, kcpv1.AddToScheme,
+		clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme, controlplanev1.AddToScheme, capiv1.AddToScheme,
+		kcpv1.AddToScheme, bootstrapv1.AddToScheme,
 	} {
 		if err := add(h.scheme); err != nil {
 			t.Fatal(err)
@@ -61,40 +102,55 @@ func newHub(t *testing.T) *hub {
 	if h.api, err = client.New(h.RESTConfig(), client.Options{Scheme: h.scheme}); err != nil {
 		t.Fatal(err)
 	}
-	h.startProviders()
-	h.startFairlead()
 	return h
 }
 
 // in is the same hub in a test of its own.
-func (h *hub) in(t *testing.T) *hub {
+func (h *hub) in(t testing.TB) *hub {
 	same := *h
 	same.t = t
 	return &same
 }
 
-// startFairlead starts our manager and one proxy, each with the rights that it gets where it is installed.
-func (h *hub) startFairlead() {
+// startFairlead installs our kinds and rights, and starts our manager with those that it gets where it is installed.
+func (h *hub) startFairlead(metrics string) {
 	h.t.Helper()
 	ctx, cfg := h.t.Context(), h.RESTConfig()
 	if err := errors.Join(crd.Install(ctx, cfg), rbac.InstallHub(ctx, cfg), rbac.InstallClusterAPI(ctx, cfg)); err != nil {
 		h.t.Fatal(err)
 	}
-	program := fairlead(h.t)
-	kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: program, Args: []string{"manager",
-		"--kubeconfig=" + h.account(v1alpha1.SystemNamespace, "fairlead-manager"), "--metrics-address=127.0.0.1:9400"}})
-	const proxy = "edge-1"
-	h.create(
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: proxy}},
-		&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: edge}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{served}}},
-		&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: edge}, Spec: v1alpha1.LoadBalancerClassSpec{
-			Proxy: &v1alpha1.ClassProxy{Pool: edge}, AddressPools: []string{edge},
-		}},
-	)
-	// A connection is tried on one member alone, as by load balancers that can't do better: nothing but the removal of members
-	// from them saves a request.
-	kubetest.StartProcess(h.t, testkit.Command{Name: proxy, Path: program, Args: []string{"proxy", "--name=" + proxy, "--pool=" + edge,
-		"--kubeconfig=" + h.account(v1alpha1.ProxyNamespace, proxy), "--metrics-address=127.0.0.1:9401", "--connect-attempts=1"}})
+	h.manager = kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: h.program, Args: []string{"manager",
+		"--kubeconfig=" + h.account(v1alpha1.SystemNamespace, "fairlead-manager"), "--metrics-address=" + metrics}})
+	go keep(ctx, h.t, h.manager)
+}
+
+// proxy is what runs the one proxy of a data plane, with the rights that it gets here.
+func (h *hub) proxy(p dataPlane) testkit.Command {
+	h.t.Helper()
+	name := p.name + "-1"
+	h.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ProxyNamespace, Name: name}})
+	return testkit.Command{Name: name, Path: h.program, Args: append([]string{"proxy", "--name=" + name, "--pool=" + p.name,
+		"--dataplane=" + p.name, "--kubeconfig=" + h.account(v1alpha1.ProxyNamespace, name), "--state-dir=" + filepath.Join(h.state, p.name)}, p.args...)}
+}
+
+// keep starts a program again a second after it has ended, as whoever runs one for good does.
+func keep(ctx context.Context, t testing.TB, p *testkit.Process) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Done():
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if err := p.Start(); err != nil {
+			t.Errorf("starting %s again: %v", p.Name(), err)
+			return
+		}
+	}
 }
 
 // fairlead builds the program, for bin/fairlead may be older than what is tested. What it is built of must be there: there is no network here.
@@ -131,15 +187,15 @@ func (h *hub) account(namespace, name string) string {
 }
 
 // tenant makes a Tenant, whose targets lie in a subnet, and waits for its namespace.
-func (h *hub) tenant(name string, targets netip.Prefix) {
+func (h *hub) tenant(name string, targets netip.Prefix, p dataPlane) {
 	h.t.Helper()
-	tn := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{targets.String()}, DefaultClass: edge}}
+	tn := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{targets.String()}, DefaultClass: p.name}}
 	h.create(tn)
 	wait(h.t, h.api, tn, soon, "Ready", func(tn *v1alpha1.Tenant) error { return isTrue(tn.Status.Conditions, "Ready") })
 }
 
-// operators makes a namespace of no Tenant, as Machines may be held in alone, and has load balancers there be served.
-func (h *hub) operators(name, addresses string) {
+// operators makes a namespace of no Tenant, as Machines may be held in alone, and has load balancers there be served by a data plane.
+func (h *hub) operators(name, addresses string, p dataPlane) {
 	h.t.Helper()
 	h.create(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
@@ -147,7 +203,7 @@ func (h *hub) operators(name, addresses string) {
 			Ranges: []string{addresses}, Use: &v1alpha1.PoolUse{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}},
 		}},
 		&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.LoadBalancerClassSpec{
-			Proxy: &v1alpha1.ClassProxy{Pool: edge}, AddressPools: []string{name},
+			Proxy: &v1alpha1.ClassProxy{Pool: p.name}, AddressPools: []string{name},
 		}},
 	)
 }

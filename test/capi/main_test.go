@@ -11,6 +11,10 @@ import (
 	"fairlead.dev/fairlead/internal/testkit/netns"
 )
 
+// lan is the one address that isn't loopback's. The kernel has this host's own connections come from it where nftables hides who
+// made them, for loopback's own address is none that may be used for that.
+const lan = "192.0.2.1/24"
+
 // insideEnv is set in the process that runs the tests, in a network namespace of its own.
 const insideEnv = "FAIRLEAD_CAPI_INSIDE"
 
@@ -28,11 +32,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runInside runs this program in a network namespace that has nothing but loopback. It ends with this process.
+// runInside runs this program in a network namespace that leads nowhere. It ends with this process.
 func runInside() error {
 	network := netns.New()
 	defer network.Close()
 	inside := network.Namespace("cluster-api")
+	inside.Bridge("lan0") // nothing is on it
+	inside.Address("lan0", lan)
+	inside.Set("ipv4/ip_forward", "1") // nftables serves nothing without it
 	if err := network.Err(); err != nil {
 		return err
 	}

@@ -27,19 +27,29 @@ func overHeldMembers(namespace string) *clusterv1.LoadBalancer {
 			TargetKind:   &clusterv1.KindReference{APIGroup: capiv1.GroupVersion.Group, Kind: "Machine"},
 			Ports:        []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
 			DrainTimeout: &metav1.Duration{Duration: watchesEnd},
+			HealthCheck:  readiness(),
 			MachineHooks: &clusterv1.MachineHooks{Type: clusterv1.HookPreDrain, MaxWait: &metav1.Duration{Duration: 4 * patience}},
 		},
 	}
 }
 
+// readiness is how API servers are asked. One that answers nothing is found out after 3 s at the latest.
+func readiness() *clusterv1.HealthCheck {
+	return &clusterv1.HealthCheck{
+		Type: clusterv1.HealthCheckHTTPS, Path: "/readyz",
+		Interval: &metav1.Duration{Duration: time.Second}, Timeout: &metav1.Duration{Duration: time.Second},
+	}
+}
+
 // overWrittenMembers is a load balancer of the members that writeMembers writes.
-func overWrittenMembers(namespace string) *clusterv1.LoadBalancer {
+func overWrittenMembers(namespace string, p dataPlane) *clusterv1.LoadBalancer {
 	return &clusterv1.LoadBalancer{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
 		Spec: clusterv1.LoadBalancerSpec{
-			ClassName: edge,
-			Ports:     []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
-			Selector:  &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelFor: clusterName}},
+			ClassName:   p.name,
+			Ports:       []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
+			HealthCheck: readiness(),
+			Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelFor: clusterName}},
 		},
 	}
 }

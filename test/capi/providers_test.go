@@ -38,7 +38,6 @@ var providers = []provider{
 func (h *hub) startProviders() {
 	h.t.Helper()
 	built := filepath.Join(root(h.t), "bin", "capi")
-	h.installKinds(filepath.Join(built, "crd"))
 	certs := h.t.TempDir()
 	cert, key, err := serving(nil, "127.0.0.1")
 	if err == nil {

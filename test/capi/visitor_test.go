@@ -3,6 +3,7 @@ package capi_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/testkit/kubetest"
 )
 
 const (
@@ -23,11 +26,13 @@ const (
 	holders = 2
 	// apart is how far from each other failed requests are that belong to two outages.
 	apart = time.Second
+	clock = "15:04:05.000"
 )
 
 // visitor is a client of the workload cluster's API server that tries nothing twice: requests at a steady pace, and watches that are
 // held, and begun again when they end.
 type visitor struct {
+	t      testing.TB
 	url    string
 	client *tls.Config
 	cancel context.CancelFunc
@@ -35,8 +40,11 @@ type visitor struct {
 
 	mu       sync.Mutex
 	sent     int
+	answered []time.Time    // when requests were begun that got a good answer
 	members  map[string]int // answers by who gave them
+	watched  map[string]int // watches by who they are with
 	failures []failure
+	excused  time.Time      // what was begun before may be lost
 	ends     map[string]int // watches that ended, by how
 }
 
@@ -49,7 +57,7 @@ type failure struct {
 // startVisitor begins to visit a server, until leave.
 func startVisitor(t testing.TB, url string, client *tls.Config) *visitor {
 	ctx, cancel := context.WithCancel(context.Background())
-	v := &visitor{url: url, client: client, cancel: cancel, members: map[string]int{}, ends: map[string]int{}}
+	v := &visitor{t: t, url: url, client: client, cancel: cancel, members: map[string]int{}, watched: map[string]int{}, ends: map[string]int{}}
 	v.all.Go(func() { v.pace(ctx) })
 	for range holders {
 		v.all.Go(func() { v.hold(ctx) })
@@ -94,6 +102,7 @@ func (v *visitor) ask(ctx context.Context, path string) {
 		v.failures = append(v.failures, failure{began, err.Error()})
 		return
 	}
+	v.answered = append(v.answered, began)
 	v.members[who]++
 }
 
@@ -137,27 +146,99 @@ func (v *visitor) watch(ctx context.Context) (member, end string) {
 	if res.StatusCode != http.StatusOK {
 		return "", res.Status
 	}
+	member = res.Header.Get(memberHeader)
+	v.watches(member, 1)
+	defer v.watches(member, -1)
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		return res.Header.Get(memberHeader), "cut"
+		return member, "cut"
 	}
-	return res.Header.Get(memberHeader), "ended"
+	return member, "ended"
+}
+
+func (v *visitor) watches(member string, more int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.watched[member] += more
+}
+
+// lost is what became of the visits to a control plane.
+type lost struct {
+	sent, failed int // requests; failed ones with watches that couldn't be begun
+	// longest is the longest time in which no request was begun that got a good answer.
+	longest time.Duration
+}
+
+// lost is what became of the visits so far.
+func (v *visitor) lost() lost {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	l := lost{sent: v.sent, failed: len(v.failures)}
+	slices.SortFunc(v.answered, time.Time.Compare)
+	for i, at := range v.answered {
+		if i > 0 {
+			l.longest = max(l.longest, at.Sub(v.answered[i-1]))
+		}
+	}
+	return l
+}
+
+// excuse has it count for nothing what is lost of what has been begun.
+func (v *visitor) excuse() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.excused = time.Now()
+}
+
+// unexcused is how many requests and watches have failed that nothing excuses.
+func (v *visitor) unexcused() (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range v.failures {
+		if f.at.After(v.excused) {
+			n++
+		}
+	}
+	return n
 }
 
 // failed is how many requests and watches have failed so far.
-func (v *visitor) failed() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.failures)
+func (v *visitor) failed() int { return v.lost().failed }
+
+// more waits until that many more requests have been answered, well or not.
+func (v *visitor) more(requests int) {
+	v.t.Helper()
+	until := v.lost().sent + requests
+	kubetest.Eventually(v.t, time.Duration(requests)*visitEvery+soon, fmt.Sprintf("%d more visits", requests), func(context.Context) error {
+		if sent := v.lost().sent; sent < until {
+			return fmt.Errorf("there were %d", sent-until+requests)
+		}
+		return nil
+	})
 }
 
-// has is an error unless that many requests have been made.
-func (v *visitor) has(requests int) error {
+// watchedMember is a Machine that a watch is held with.
+func (v *visitor) watchedMember() string {
+	v.t.Helper()
+	with := ""
+	kubetest.Eventually(v.t, soon, "a watch", func(context.Context) error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for member, n := range v.watched {
+			if n > 0 {
+				with = member
+				return nil
+			}
+		}
+		return errors.New("none is held")
+	})
+	return with
+}
+
+// ended is how many watches ended in a way.
+func (v *visitor) ended(how string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.sent < requests {
-		return fmt.Errorf("there were %d", v.sent)
-	}
-	return nil
+	return v.ends[how]
 }
 
 // of is how many answers a Machine gave.
@@ -180,7 +261,7 @@ func (v *visitor) String() string {
 			last++
 		}
 		first := v.failures[i]
-		fmt.Fprintf(b, "\n  %s: %d failed within %s: %s", first.at.Format("15:04:05.000"), last-i+1,
+		fmt.Fprintf(b, "\n  %s: %d failed within %s: %s", first.at.Format(clock), last-i+1,
 			v.failures[last].at.Sub(first.at).Round(time.Millisecond), first.why)
 		i = last + 1
 	}
