@@ -30,6 +30,8 @@ type Command struct {
 	// DropCapabilities are numbers of Linux capabilities that the command, and what it
 	// starts, can't have even as root. Only root may drop any.
 	DropCapabilities []uintptr
+	// Attributes changes how the kernel starts it: under another user, with capabilities. Default: as this process is.
+	Attributes func(*syscall.SysProcAttr)
 	// Host to run on. Default: this one.
 	Host Host
 	// Log is the file that stdout and stderr are appended to. Default: none.
@@ -92,6 +94,9 @@ func start(c Command) (*run, error) {
 	cmd.Dir = c.Dir
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.SysProcAttr = procAttr()
+	if c.Attributes != nil {
+		c.Attributes(cmd.SysProcAttr)
+	}
 	if c.Log != "" {
 		f, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {

@@ -142,7 +142,7 @@ func own(c *net.UnixConn) error {
 		return failed
 	}
 	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
-		return ErrForeign
+		return fmt.Errorf("%w, the one with ID %d: run this as its user", ErrForeign, peer.Uid)
 	}
 	return nil
 }

@@ -110,6 +110,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%v Services are measured that were %s, want 1", n, event)
 		}
 	}
+	t.Run("a unit of systemd", func(t *testing.T) { testUnit(t, hub) })
 	for _, p := range all {
 		p.unhindered(t)
 	}
