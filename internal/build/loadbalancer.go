@@ -128,19 +128,28 @@ func (in *inputs) frontend(p clusterv1.Port, g grant, pool lb.PoolID, sources []
 	}
 }
 
+// DrainTimeout is how long open connections of a LoadBalancer's members that leave may last; 0: they are never cut.
+func DrainTimeout(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) time.Duration {
+	return firstDuration(defaultDrainTimeout, l.Spec.DrainTimeout, defaultsOf(class).DrainTimeout)
+}
+
+// defaultsOf a class; it may be nil.
+func defaultsOf(class *v1alpha1.LoadBalancerClass) v1alpha1.ClassDefaults {
+	if class == nil || class.Spec.Defaults == nil {
+		return v1alpha1.ClassDefaults{}
+	}
+	return *class.Spec.Defaults
+}
+
 // pool is where a port of an address of this family sends to.
 func (in *inputs) pool(p clusterv1.Port, f family) *lb.Pool {
 	l := in.object
-	var defaults v1alpha1.ClassDefaults
-	if d := in.class.Spec.Defaults; d != nil {
-		defaults = *d
-	}
 	out := &lb.Pool{
 		ID:    lb.PoolID(fmt.Sprintf("%s/%s/%d/%s", l.Name, protocol(p), p.Port, f.name())),
 		Group: groupID(f, in.selected.key), Port: portNumber(p.Port), Hash: lb.HashFlow,
 		FailOpen:     l.Spec.FailOpen == nil || *l.Spec.FailOpen,
 		KeepClient:   in.class.Spec.Proxy.ClientAddress == v1alpha1.ClientAddressKeep,
-		DrainTimeout: firstDuration(defaultDrainTimeout, l.Spec.DrainTimeout, defaults.DrainTimeout),
+		DrainTimeout: DrainTimeout(l, in.class),
 	}
 	if p.TargetPort != 0 {
 		out.Port = portNumber(p.TargetPort)
@@ -151,7 +160,7 @@ func (in *inputs) pool(p clusterv1.Port, f family) *lb.Pool {
 	if l.Spec.TrafficDistribution == clusterv1.PreferSameZone {
 		out.Zone = in.zone
 	}
-	out.Check = checkFrom(protocol(p), out.Port, usable(l.Spec.HealthCheck), in.selected.check, usable(defaults.HealthCheck))
+	out.Check = checkFrom(protocol(p), out.Port, usable(l.Spec.HealthCheck), in.selected.check, usable(defaultsOf(in.class).HealthCheck))
 	if version, _ := proxyProtocol(l); protocol(p) == lb.TCP && out.Check.Port == out.Port && out.Check.Kind != lb.CheckNone {
 		out.Check.ProxyProtocol = version
 	}

@@ -3,12 +3,13 @@ package build
 import (
 	"slices"
 	"testing"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 )
 
-// Machines are resolved for classes with proxies, in namespaces of no Tenant; elsewhere a LoadBalancer says that they aren't.
+// Machines are resolved for classes with proxies or a Service of the hub, in namespaces of no Tenant; elsewhere a LoadBalancer says that they aren't.
 func TestMachines(t *testing.T) {
 	for name, c := range map[string]struct {
 		lb     func(*clusterv1.LoadBalancerSpec)
@@ -22,8 +23,12 @@ func TestMachines(t *testing.T) {
 			s.ClusterName, s.Selector.MatchLabels[clusterNameLabel] = "", "prod"
 		}},
 		"of a Tenant":             {tenant: &v1alpha1.Tenant{}, fields: []string{"spec.addressTypes", "spec.machineHooks", "spec.targetKind"}},
-		"by a Service of the hub": {class: ofService, fields: []string{"spec.addressTypes", "spec.machineHooks", "spec.targetKind"}},
-		"TargetGroups":            {lb: func(s *clusterv1.LoadBalancerSpec) { s.ClusterName = "" }, fields: []string{"spec.addressTypes", "spec.machineHooks"}},
+		"by a Service of the hub": {yes: true, class: ofService, lb: func(s *clusterv1.LoadBalancerSpec) { s.DrainTimeout = duration(time.Hour) }},
+		"by a provider": {class: func(c *v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass {
+			c.Spec = v1alpha1.LoadBalancerClassSpec{InfrastructureTemplate: &clusterv1.ObjectReference{Kind: "X", Name: "x"}}
+			return c
+		}, fields: []string{"spec.addressTypes", "spec.className", "spec.machineHooks", "spec.targetKind"}},
+		"TargetGroups": {lb: func(s *clusterv1.LoadBalancerSpec) { s.ClusterName = "" }, fields: []string{"spec.addressTypes", "spec.machineHooks"}},
 	} {
 		l, class := goodLoadBalancer(), goodClass()
 		l.Spec.ClusterName, l.Spec.MachineHooks, l.Spec.AddressTypes = "prod", &clusterv1.MachineHooks{}, []string{"InternalIP"}

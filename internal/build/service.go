@@ -30,14 +30,14 @@ func (f *findings) classService(class *v1alpha1.LoadBalancerClass) {
 	if len(class.Spec.AddressPools) > 0 {
 		f.without("spec.addressPools", clusterv1.ReasonNotSupported, "the hub's implementation of Services chooses the addresses: say there which, or in spec.service.annotations, and remove addressPools")
 	}
-	if class.Spec.Defaults != nil {
-		f.without("spec.defaults", clusterv1.ReasonNotSupported, "nothing here checks or cuts connections: remove the defaults")
+	if defaultsOf(class).HealthCheck != nil {
+		f.without("spec.defaults.healthCheck", clusterv1.ReasonNotSupported, "nothing here checks targets: remove it")
 	}
 }
 
 // onService finds what a Service of the hub can't do.
-func (f *findings) onService(l *clusterv1.LoadBalancer, class *v1alpha1.ClassService) {
-	s := &l.Spec
+func (f *findings) onService(l *clusterv1.LoadBalancer, of *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) {
+	s, class := &l.Spec, of.Spec.Service
 	if s.ProxyProtocol != "" {
 		f.refuse("spec.proxyProtocol", clusterv1.ReasonNotSupported, "a Service of the hub doesn't send the PROXY protocol, and targets that expect it would break: use a class with proxies that do")
 	}
@@ -54,7 +54,8 @@ func (f *findings) onService(l *clusterv1.LoadBalancer, class *v1alpha1.ClassSer
 	if s.IdleTimeout != nil && s.IdleTimeout.Duration != 0 {
 		f.without("spec.idleTimeout", clusterv1.ReasonNotSupported, "idle connections stay open as long as the hub's implementation of Services lets them: remove it")
 	}
-	if s.DrainTimeout != nil && s.DrainTimeout.Duration != 0 {
+	// Machines are held for so long.
+	if machines, _ := OfMachines(l, of, tenant); s.DrainTimeout != nil && s.DrainTimeout.Duration != 0 && !machines {
 		f.without("spec.drainTimeout", clusterv1.ReasonNotSupported, "open connections of a draining target are not cut: remove it")
 	}
 	if len(s.AddressPools) > 0 {

@@ -38,7 +38,7 @@ func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tena
 	f.comforts(l)
 	f.targets(l, class, tenant)
 	if class != nil && class.Spec.Service != nil {
-		f.onService(l, class.Spec.Service)
+		f.onService(l, class, tenant)
 	} else {
 		f.onProxies(l)
 	}

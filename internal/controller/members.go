@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
 	"fairlead.dev/fairlead/internal/controller/member"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +52,7 @@ func (w *wiring) addMembers() error {
 			return !ok || member.Concerns(l)
 		})},
 		watch{of: &v1alpha1.TargetGroup{}, to: member.OfGroup},
+		watch{of: &discoveryv1.EndpointSlice{}, to: r.OfSlice},
 		watch{&v1alpha1.LoadBalancerClass{}, func(ctx context.Context, o client.Object) []reconcile.Request {
 			return w.inNamespace(ctx, "", func(l *clusterv1.LoadBalancer) bool { return l.Spec.ClassName == o.GetName() && member.Concerns(l) })
 		}, content},

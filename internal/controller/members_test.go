@@ -47,9 +47,13 @@ func TestMembers(t *testing.T) {
 		return whole.api.List(ctx, l)
 	})
 	whole.name = "rollout"
-	stop := whole.manager(app.LeaderElection{})
-	// The first story starts another manager in its middle, which serves the others.
-	rollout(whole.fleet("192.0.2.0/30"), stop)
+	// Stories that have the manager restart come first: another one serves the others.
+	restart := whole.restarting(whole.manager(app.LeaderElection{}))
+	rollout(whole.fleet("192.0.2.0/30"), restart)
+	t.Run("byservice", func(t *testing.T) {
+		machinesByService(&hub{t: t, control: whole.control, api: whole.api, name: "byservice"}, restart)
+	})
+	t.Run("before", func(t *testing.T) { machinesBefore(&hub{t: t, control: whole.control, api: whole.api, name: "before"}) })
 	for i, story := range []struct {
 		name string
 		tell func(*fleetOf)
@@ -93,8 +97,10 @@ func (h *hub) fleet(addresses string, change ...func(*clusterv1.LoadBalancer)) *
 func (f *fleetOf) until(what string, check func(ctx) error) {
 	f.t.Helper()
 	kubetest.Eventually(f.t, 4*soon, what, func(ctx ctx) error {
-		if err := f.proxy.apply(ctx); err != nil {
-			return err
+		if f.proxy != nil {
+			if err := f.proxy.apply(ctx); err != nil {
+				return err
+			}
 		}
 		return check(ctx)
 	})
@@ -259,7 +265,7 @@ func (f *fleetOf) followed(want string) {
 
 // rollout: a control plane of three is replaced Machine by Machine. Each is held until the proxy has said that its connections
 // ended; one of them across a restart of the manager.
-func rollout(f *fleetOf, stop func()) {
+func rollout(f *fleetOf, restart func(meanwhile func())) {
 	one := f.newMachine("a1", "prod")
 	f.create(one)
 	f.states("a1=waiting")
@@ -289,10 +295,10 @@ func rollout(f *fleetOf, stop func()) {
 		f.delete(m)
 		f.held(m)
 		if i == 1 {
-			stop()
-			f.proxy.busy = nil
-			f.proxy.catchUp()
-			f.manager(app.LeaderElection{})
+			restart(func() {
+				f.proxy.busy = nil
+				f.proxy.catchUp()
+			})
 		}
 		f.proxy.busy = nil
 		f.unhooks(m)
@@ -325,37 +331,14 @@ func disabledMachine(f *fleetOf) {
 	m := f.machine("a1", "prod")
 	f.machine("a2", "prod")
 	f.states("a1=active", "a2=active")
-	set := func(key string, on bool) {
-		f.change(m, func(o client.Object) {
-			annotations := maps.Clone(o.GetAnnotations())
-			delete(annotations, key)
-			if on {
-				annotations[key] = ""
-			}
-			o.SetAnnotations(annotations)
-		})
-	}
-	set(clusterv1.DisabledAnnotation, true)
+	f.annotated(m, clusterv1.DisabledAnnotation, "")
 	f.states("a1=disabled", "a2=active")
 	f.places("a1=Draining", "a2=Serving")
-	set(clusterv1.DisabledAnnotation, false)
+	f.annotated(m, clusterv1.DisabledAnnotation, "-")
 	f.states("a1=active", "a2=active")
 
 	// One that is updated in place is drained while another serves; where all are, all serve.
-	updating := func(name, status string) {
-		m := f.newMachine(name, "prod")
-		f.eventually("Machine "+name+" to be updated", func(ctx ctx) error {
-			if err := f.api.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
-				return err
-			}
-			if err := unstructured.SetNestedSlice(m.Object, []any{map[string]any{
-				"type": "Updating", "status": status, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
-			}}, "status", "conditions"); err != nil {
-				return err
-			}
-			return f.api.Status().Update(ctx, m)
-		})
-	}
+	updating := func(name, status string) { f.condition(f.newMachine(name, "prod"), "Updating", status) }
 	updating("a1", "True")
 	f.states("a1=updating", "a2=active")
 	f.places("a1=Draining", "a2=Serving")
@@ -436,13 +419,7 @@ func strippedHook(f *fleetOf) {
 	f.machine("a2", "prod")
 	f.states("a1=active", "a2=active")
 	key := member.HookKey(clusterv1.HookPreDrain, "api")
-	strip := func() {
-		f.change(m, func(o client.Object) {
-			annotations := maps.Clone(o.GetAnnotations())
-			delete(annotations, key)
-			o.SetAnnotations(annotations)
-		})
-	}
+	strip := func() { f.annotated(m, key, "-") }
 	strip()
 	f.until("the hook to be back", func(ctx ctx) error {
 		if has, err := f.hooked(ctx, m); err != nil || !has {

@@ -93,7 +93,7 @@ func (p *Plan) lost(f Facts) []member.Resolved {
 		if there[t.UID] || placing[t.Name] {
 			return
 		}
-		r := member.Resolved{Name: t.Name, UID: t.UID, Zone: t.Zone, State: v1alpha1.TargetDraining}
+		r := member.Resolved{Name: t.Name, UID: t.UID, Zone: t.Zone, State: v1alpha1.TargetDraining, Ready: t.Ready}
 		switch {
 		case g.Object.Drains(at):
 			if f.Shared.ClusterLeaving || f.Waited(t.UID) >= f.Shared.MaxWait || g.Seen(at).Gone {

@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"cmp"
 	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -31,6 +32,9 @@ type Machine struct {
 	Dead bool
 	// Cause inferred to take it out.
 	Cause member.Cause
+	// Ready is the status of the condition that says whether it can serve: True, False or Unknown; "": nothing says so. Of a control
+	// plane's it is that of its API server's Pod, where that is told; else the Node's.
+	Ready string
 }
 
 // Cluster whose Machine it is; "": none's.
@@ -69,8 +73,13 @@ func Read(u *unstructured.Unstructured) Machine {
 		}
 		return m
 	}
+	served := ""
 	for _, c := range slices.Concat(list(u, "status", "conditions"), list(u, "status", "v1beta2", "conditions")) {
 		switch is := text(c, "status"); text(c, "type") {
+		case "NodeReady":
+			m.Ready = is
+		case "APIServerPodHealthy":
+			served = is
 		case "Updating":
 			if is == "True" {
 				m.Cause = member.InPlaceUpdate
@@ -79,6 +88,7 @@ func Read(u *unstructured.Unstructured) Machine {
 			m.Dead = m.Dead || is == "False"
 		}
 	}
+	m.Ready = cmp.Or(served, m.Ready)
 	return m
 }
 

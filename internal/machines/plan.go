@@ -41,6 +41,8 @@ type Facts struct {
 	Groups []Group
 	// Cluster whose Machines they are; "": it isn't known.
 	Cluster string
+	// Unchecked: nobody checks targets, so that they are to say whether their Machines are ready.
+	Unchecked bool
 	// Waited says for how long a Machine has been to leave, be it there or not.
 	Waited func(uid string) time.Duration
 }
@@ -129,6 +131,19 @@ type place struct {
 	at    int
 }
 
+// ready is what a target is to say of its Machine's readiness: false while its Cluster says so, and nothing once it is ready. Where
+// that isn't known, as while the Cluster can't be reached, it stays as it was; a Machine that is new is waited for.
+func (m *Machine) ready(p place) *bool {
+	no := false
+	switch {
+	case m.Ready == "False", m.Ready == "Unknown" && p.group == nil:
+		return &no
+	case m.Ready == "Unknown":
+		return p.group.Object.Spec.Targets[p.at].Ready
+	}
+	return nil
+}
+
 // Make makes a Plan.
 func Make(f Facts) Plan {
 	l := f.LoadBalancer
@@ -183,6 +198,9 @@ func Make(f Facts) Plan {
 	for i := range out.Members {
 		x := &out.Members[i]
 		r := member.Resolved{Name: x.Machine.Name, UID: x.Machine.UID, Zone: x.Machine.Zone, State: x.Want}
+		if f.Unchecked {
+			r.Ready = x.Machine.ready(places[x.Machine.UID])
+		}
 		if x.Want == v1alpha1.TargetServing && x.Machine.Still() == "" {
 			r.Addresses = usable[x.Machine.UID] // one that drains is asked about at the address that it had
 		}
@@ -245,7 +263,7 @@ func (p *Plan) Changes(f Facts) bool {
 // SameTargets says that a TargetGroup need not be written.
 func SameTargets(a, b []v1alpha1.Target) bool {
 	return slices.EqualFunc(a, b, func(x, y v1alpha1.Target) bool {
-		return x.Name == y.Name && x.UID == y.UID && x.Zone == y.Zone && x.State == y.State && slices.Equal(x.Addresses, y.Addresses)
+		return x.Name == y.Name && x.UID == y.UID && x.Zone == y.Zone && x.State == y.State && (x.Ready == nil) == (y.Ready == nil) && (x.Ready == nil || *x.Ready == *y.Ready) && slices.Equal(x.Addresses, y.Addresses)
 	})
 }
 

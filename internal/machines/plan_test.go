@@ -236,10 +236,12 @@ func TestRead(t *testing.T) {
 		"status": map[string]any{
 			"addresses":  []any{map[string]any{"type": "InternalIP", "address": "10.0.0.1"}, "odd"},
 			"conditions": []any{map[string]any{"type": "Updating", "status": "True"}},
-			"v1beta2":    map[string]any{"conditions": []any{map[string]any{"type": "HealthCheckSucceeded", "status": "False"}}},
+			"v1beta2": map[string]any{"conditions": []any{
+				map[string]any{"type": "HealthCheckSucceeded", "status": "False"}, map[string]any{"type": "APIServerPodHealthy", "status": "False"}, map[string]any{"type": "NodeReady", "status": "True"},
+			}},
 		},
 	}})
-	if m.Name != "a" || m.UID != "u" || m.Zone != "eu-1a" || len(m.Addresses) != 1 || m.Cause != member.InPlaceUpdate || !m.Dead || m.Deleting || m.Disabled() || m.Still() != "" {
+	if m.Name != "a" || m.Ready != "False" || m.UID != "u" || m.Zone != "eu-1a" || len(m.Addresses) != 1 || m.Cause != member.InPlaceUpdate || !m.Dead || m.Deleting || m.Disabled() || m.Still() != "" {
 		t.Errorf("%+v", m)
 	}
 	n := Read(&unstructured.Unstructured{Object: map[string]any{

@@ -18,6 +18,8 @@ type Resolved struct {
 	Addresses []string
 	// State is a Decision's Want; Absent: it is in no group.
 	State v1alpha1.TargetState
+	// Ready: false where it is known not to be; nil: nobody says so.
+	Ready *bool
 }
 
 // Place returns what a LoadBalancer's TargetGroups are to hold, given what they hold now. A target stays in its group, a new
@@ -41,7 +43,7 @@ func Place(groups [][]v1alpha1.Target, targets []Resolved) [][]v1alpha1.Target {
 			continue
 		}
 		t := had[r.UID]
-		t.Name, t.UID, t.Zone, t.State = r.Name, r.UID, r.Zone, r.State
+		t.Name, t.UID, t.Zone, t.State, t.Ready = r.Name, r.UID, r.Zone, r.State, r.Ready
 		if len(r.Addresses) > 0 {
 			t.Addresses = r.Addresses
 		}

@@ -269,6 +269,7 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return "", ""
 	}
 	missed, _ := f.missed()
+	amiss := membersAmiss(&f.lb.Status)
 	var aside []clusterv1.PortStatus
 	for _, p := range ports {
 		if s := refusedAt(f.aside, clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}); s.Error != "" {
@@ -286,13 +287,11 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return clusterv1.ReasonFamilyNotInPool, f.missedText(missed)
 	case len(aside) > 0:
 		return aside[0].Error, "refused by proxies whose hosts are not shown: " + portErrors(aside)
-	case f.members:
-		if reason, message := membersAmiss(&f.lb.Status); reason != "" {
-			return reason, message
-		}
-	case len(f.groups) == 0:
+	case f.members && amiss.reason != "":
+		return amiss.reason, amiss.message
+	case !f.members && len(f.groups) == 0:
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
-	case f.barren != nil:
+	case !f.members && f.barren != nil:
 		return f.barren.reason, f.barren.message
 	case f.service != nil && f.service.Lack != nil:
 		return f.service.Lack.Reason, f.service.Lack.Message
@@ -313,19 +312,19 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 }
 
 // membersAmiss is what the controller of members says that clients would notice; empty: nothing.
-func membersAmiss(s *clusterv1.LoadBalancerStatus) (reason, message string) {
+func membersAmiss(s *clusterv1.LoadBalancerStatus) proofless {
 	c := meta.FindStatusCondition(s.Conditions, clusterv1.ConditionTargetsFollowed)
 	switch {
 	case c == nil:
-		return "", ""
+		return proofless{}
 	case c.Status != metav1.ConditionTrue:
-		return c.Reason, c.Message
+		return proofless{c.Reason, c.Message}
 	case len(s.Targets) == 0:
-		return clusterv1.ReasonNoTargets, "no Machine matches the selector: label one, or mend the selector; clients are refused meanwhile"
+		return proofless{clusterv1.ReasonNoTargets, "no Machine matches the selector: label one, or mend the selector; clients are refused meanwhile"}
 	case len(s.ActiveTargets) == 0:
-		return clusterv1.ReasonNoActiveTargets, "no target takes new connections: status.targets says why of each"
+		return proofless{clusterv1.ReasonNoActiveTargets, "no target takes new connections: status.targets says why of each"}
 	}
-	return "", ""
+	return proofless{}
 }
 
 func portErrors(failed []clusterv1.PortStatus) string {

@@ -41,6 +41,7 @@ type view struct {
 func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, from client.Reader) (*view, error) {
 	of := client.ObjectKeyFromObject(l)
 	v := &view{Facts: machines.Facts{LoadBalancer: l, Shared: machines.Held(l), Selects: func(*machines.Machine) bool { return false }}}
+	v.Unchecked = class != nil && class.Spec.Service != nil
 	var unknown *problem
 	v.witness, unknown = r.witness(l, class)
 	// stop has all stand still, and says why. What comes first is said.
@@ -200,6 +201,8 @@ type pinned struct {
 	entry
 	// last generation in which it was seen.
 	last int64
+	// quiet is since when no EndpointSlice has it ready though it drains; zero: one has, or it isn't known.
+	quiet time.Time
 }
 
 // since is when a target was first seen as it stands in a TargetGroup now. Another target's change doesn't move it: what was
@@ -212,7 +215,7 @@ func (r *Reconciler) since(of types.NamespacedName, g *v1alpha1.TargetGroup, t *
 	k := pin{of, string(g.UID), t.UID}
 	p, ok := r.pins[k]
 	if !ok || p.content != content || p.version > version || g.Generation > p.last+1 {
-		p.entry = entry{version, g.Generation, r.Now()} // what was between two generations that weren't seen one after the other isn't known
+		p.entry, p.quiet = entry{version, g.Generation, r.Now()}, time.Time{} // what was between two generations that weren't seen one after the other isn't known
 	}
 	p.content, p.last = content, g.Generation
 	r.pins[k] = p

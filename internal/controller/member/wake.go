@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/fleet"
+	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
@@ -95,6 +96,16 @@ func OfGroup(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{request(o.GetNamespace(), name)}
 	}
 	return nil
+}
+
+// OfSlice names the LoadBalancer of Machines that an EndpointSlice was made for.
+func (r *Reconciler) OfSlice(ctx context.Context, o client.Object) []reconcile.Request {
+	l := &clusterv1.LoadBalancer{}
+	of := types.NamespacedName{Namespace: o.GetNamespace(), Name: service.LoadBalancerOf(o)}
+	if err := r.Client.Get(ctx, of, l); err != nil || !Concerns(l) { // one that isn't there yet is looked at when it comes
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: of}}
 }
 
 func request(namespace, name string) reconcile.Request {

@@ -17,6 +17,7 @@ import (
 // round, from what was seen up to then, and there is one for each way in which LoadBalancers are served.
 //
 //	class proxy       the proxies of the class's pool, and all that may have connections to a target
+//	class service     the EndpointSlices of the hub's Service, and the time that connections have
 //
 // A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none.
 type witness interface {
@@ -48,8 +49,10 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 	switch {
 	case class != nil && class.Spec.Proxy != nil:
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil
+	case class != nil && class.Spec.Service != nil:
+		return r.endpointsOf(l, class), nil
 	case class != nil:
-		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has no proxies, so that nobody can be asked: use one that has", class.Name)}
+		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has neither proxies nor a Service, so that nobody can be asked: use one that has", class.Name)}
 	case l.Spec.ClassName == "":
 		return r.everyProxy(), &problem{clusterv1.ReasonNoClass, "no class is named, so that it isn't known which proxies are to be asked: set spec.className"}
 	}

@@ -30,6 +30,8 @@ type facts struct {
 	version proof.Version
 	// since is at which version each target was first seen as it stands now, by its UID; nil: the group isn't of Machines.
 	since map[string]proof.Version
+	// apart is the LoadBalancer that alone says what becomes of the targets; "": proxies say.
+	apart string
 	// admission is what the Tenant's quota leaves out of its namespace.
 	admission build.Admission
 	// proxies of the pools that send to the group, sorted by name.
@@ -108,6 +110,10 @@ func member(f facts, i int) v1alpha1.MemberStatus {
 	t := &f.group.Spec.Targets[i]
 	m := v1alpha1.MemberStatus{Name: t.Name, UID: t.UID}
 	address := t.ServedAddress()
+	if f.apart != "" {
+		m.State, m.Message = told(f, i)
+		return m
+	}
 	if f.group.Drains(i) {
 		removal := proof.Removal{Namespace: f.group.Namespace, GroupUID: string(f.group.UID), TargetUID: t.UID, Address: address, Version: f.version}
 		if v, ok := f.since[t.UID]; ok {

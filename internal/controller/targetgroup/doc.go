@@ -11,4 +11,5 @@
 //
 // Of groups that were made from Machines it says the same as their LoadBalancer does: a target is active once a live proxy has
 // applied it as it stands and finds it healthy, whatever another one says, and no other target's change voids what was said of it.
+// Where a class has no proxies, the LoadBalancer alone says when a Machine is removed.
 package targetgroup

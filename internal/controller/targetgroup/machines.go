@@ -1,14 +1,17 @@
 package targetgroup
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // FromMachines is the value of v1alpha1.LabelGeneratedFrom on groups whose targets are Machines.
@@ -67,6 +70,37 @@ func machine(f facts, t *v1alpha1.Target, address string) (state, message string
 		return adding, "No live proxy has a word on it."
 	}
 	return adding, "No live proxy sends to it and has checked it yet."
+}
+
+// apart names the LoadBalancer that alone says what becomes of a group's Machines, for no proxies of ours send to them; "": proxies say.
+func (r *Reconciler) apart(ctx context.Context, g *v1alpha1.TargetGroup) (string, error) {
+	if !ofMachines(g) {
+		return "", nil
+	}
+	l, class := &clusterv1.LoadBalancer{}, &v1alpha1.LoadBalancerClass{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: g.Namespace, Name: g.Labels[v1alpha1.LabelFor]}, l)
+	if err == nil {
+		err = r.Client.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, class)
+	}
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("reading the LoadBalancer of TargetGroup %s/%s, and its class: %w", g.Namespace, g.Name, err)
+	case err != nil, class.Spec.Proxy != nil:
+		return "", nil
+	}
+	return l.Name, nil
+}
+
+// told is what is not plain about a target of which its LoadBalancer alone says what becomes of it.
+func told(f facts, i int) (state, message string) {
+	t := &f.group.Spec.Targets[i]
+	switch {
+	case f.group.Drains(i):
+		return draining, fmt.Sprintf("The status of LoadBalancer %s says when it is removed.", f.apart)
+	case t.Ready != nil && !*t.Ready:
+		return unhealthy, "Its Cluster says that it isn't ready."
+	}
+	return "", ""
 }
 
 // waits notes whether proxies are waited for in a group of Machines, which then looks at whatever they say.

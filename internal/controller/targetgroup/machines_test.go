@@ -45,6 +45,20 @@ func TestMachinesAreActiveByTheRuleOfMembers(t *testing.T) {
 	}
 }
 
+// Where no proxies send, a group of Machines never says that one is drained: its LoadBalancer does.
+func TestMachinesWithoutProxiesAreTheirLoadBalancers(t *testing.T) {
+	no := false
+	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "g", UID: "g"}}
+	g.Spec.Targets = []v1alpha1.Target{
+		{Name: "a", UID: "a", Addresses: []string{"10.0.0.1"}}, {Name: "b", UID: "b", Addresses: []string{"10.0.0.2"}, Ready: &no},
+		{Name: "c", UID: "c", Addresses: []string{"10.0.0.3"}, State: v1alpha1.TargetDraining},
+	}
+	s := describe(facts{group: g, apart: "api", since: map[string]proof.Version{}, now: metav1.Now()})
+	if len(s.Targets) != 2 || s.Targets[0].State != unhealthy || s.Targets[1].State != draining || !strings.Contains(s.Targets[1].Message, "LoadBalancer api") || s.Members != "1/3" {
+		t.Errorf("%s: %+v", s.Members, s.Targets)
+	}
+}
+
 // What proxies said of one Machine holds while another one comes or goes; what nobody saw in between proves nothing.
 func TestAnotherMachinesChangeVoidsNoProof(t *testing.T) {
 	r := &Reconciler{Versions: kit.NewVersions()}

@@ -84,6 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	f := facts{group: g, tenant: tenant, admission: admission, version: r.Versions.Of(g), proxies: proxies, now: metav1.NewTime(r.Now())}
+	if f.apart, err = r.apart(ctx, g); err != nil {
+		return reconcile.Result{}, err
+	}
 	if ofMachines(g) {
 		f.since = r.since(g)
 	}
@@ -94,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("TargetGroup %s: %w", req, err)
 	}
 	for _, m := range next.Status.Targets {
-		if m.State == draining {
+		if m.State == draining && f.apart == "" {
 			// A proxy that says no more than how far it has come is heard with its next Lease.
 			return reconcile.Result{RequeueAfter: 10 * time.Second}, nil
 		}
