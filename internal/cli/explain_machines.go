@@ -66,4 +66,3 @@ func machineText(t *clusterv1.TargetStatus) string {
 	}
 	return text
 }
-

@@ -24,8 +24,8 @@ import (
 // Members is the controller of Machines behind LoadBalancers.
 const Members = "member"
 
-// lookForMachines is how often a hub that serves no Machines, or lets the manager read none, is asked whether it does by now.
-const lookForMachines = 30 * time.Second
+// lookForMachines is how often the hub is asked whether it serves Machines, and lets the manager read them.
+const lookForMachines = 10 * time.Second
 
 // newMembers makes the reconciler of Machines behind LoadBalancers.
 func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
@@ -69,15 +69,16 @@ func (w *wiring) addMembers() error {
 		return err
 	}
 	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		f := following{wiring: w, controller: c, members: r, clusters: clusters}
 		for {
-			followed, err := w.followMachines(ctx, c, r, clusters)
+			news, err := f.look(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err == nil && (followed || r.Unwatched()) {
+			if err == nil && news {
 				err = r.All(ctx)
 			}
-			if err != nil || followed {
+			if err != nil {
 				return err
 			}
 			select {
@@ -89,34 +90,66 @@ func (w *wiring) addMembers() error {
 	}))
 }
 
-// followMachines begins to, where the hub serves Machines and the manager may watch them.
-func (w *wiring) followMachines(ctx context.Context, c ctrlcontroller.Controller, r *member.Reconciler, clusters *endpoint.Reconciler) (bool, error) {
-	var kinds [2]schema.GroupVersionKind
-	for i, name := range []string{"Machine", "Cluster"} {
-		kind, err := clusters.Served(name)
-		if err == nil && !kind.Empty() {
-			err = w.mayWatch(ctx, kind)
-		}
-		switch {
-		case err == nil && kind.Empty(), apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-			return false, nil
-		case err != nil:
-			w.Logger.Error("whether Machines can be watched can't be read", "err", err)
-			return false, nil
-		}
-		kinds[i] = kind
+// following is how the controller of members comes to hear of Machines, which may be installed, and taken away, at any time; so may the
+// rights to read them.
+type following struct {
+	*wiring
+	controller ctrlcontroller.Controller
+	members    *member.Reconciler
+	clusters   *endpoint.Reconciler
+	// heard are the kinds that the controller hears of.
+	heard map[schema.GroupVersionKind]bool
+}
+
+// look says whether anything has changed about whether Machines can be followed. Where that can't be found out, nothing has.
+func (f *following) look(ctx context.Context) (news bool, _ error) {
+	machine, cluster, err := f.served(ctx)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), err == nil && (machine.Empty() || cluster.Empty()):
+		return f.members.Unwatched(), nil
+	case err != nil:
+		f.Logger.Error("whether Machines can be watched can't be read", "err", err)
+		return f.members.Undecided(), nil
 	}
-	machine, cluster := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
-	machine.SetGroupVersionKind(kinds[0])
-	cluster.SetGroupVersionKind(kinds[1])
-	if _, err := w.mgr.GetCache().GetInformer(ctx, machine); err != nil { // it waits until the first list is in
+	if err := f.hear(ctx, machine, cluster); err != nil {
 		return false, fmt.Errorf("watching Machines: %w", err)
 	}
-	r.Watches(kinds[0])
-	if err := w.watches(c, watch{machine, r.OfMachine, nil}, watch{cluster, r.OfCluster, content}); err != nil {
-		return false, fmt.Errorf("watching Machines: %w", err)
+	return f.members.Watches(machine), nil
+}
+
+// served are the kinds that the hub serves now, and lets this process watch; empty: it serves none.
+func (f *following) served(ctx context.Context) (machine, cluster schema.GroupVersionKind, err error) {
+	for _, k := range []struct {
+		name string
+		kind *schema.GroupVersionKind
+	}{{"Machine", &machine}, {"Cluster", &cluster}} {
+		if *k.kind, err = f.clusters.Served(k.name); err == nil && !k.kind.Empty() {
+			err = f.mayWatch(ctx, *k.kind)
+		}
+		if err != nil {
+			return machine, cluster, err
+		}
 	}
-	return true, nil
+	return machine, cluster, nil
+}
+
+// hear has the controller hear of them from now on, until the process ends: an informer whose rights are taken away asks until it has
+// them back.
+func (f *following) hear(ctx context.Context, machine, cluster schema.GroupVersionKind) error {
+	if f.heard[machine] && f.heard[cluster] {
+		return nil
+	}
+	m, c := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(machine)
+	c.SetGroupVersionKind(cluster)
+	if _, err := f.mgr.GetCache().GetInformer(ctx, m); err != nil { // it waits until the first list is in
+		return err
+	}
+	if err := f.watches(f.controller, watch{m, f.members.OfMachine, nil}, watch{c, f.members.OfCluster, content}); err != nil {
+		return err
+	}
+	f.heard = map[schema.GroupVersionKind]bool{machine: true, cluster: true}
+	return nil
 }
 
 // mayWatch says why a kind can't be watched: an informer that may not never ends its first list.

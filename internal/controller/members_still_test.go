@@ -9,6 +9,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/member"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -109,4 +110,32 @@ func unclearProxies(f *fleetOf) {
 	f.followed("False/StandsStill")
 	f.delete(byHand)
 	f.followed("True/AsExpected")
+}
+
+// rightsTaken: where the manager may not read Machines any more, it says so and leaves all as it is; a deletion waits, and goes on once
+// it may again.
+func rightsTaken(f *fleetOf) {
+	m := f.machine("a1", "prod")
+	f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	b := &rbacv1.ClusterRoleBinding{}
+	if err := f.api.Get(f.t.Context(), client.ObjectKey{Name: "fairlead-members"}, b); err != nil {
+		f.t.Fatal(err)
+	}
+	f.delete(b.DeepCopy())
+	f.followed("False/NotInstalled")
+	f.delete(m)
+	f.change(f.lb, func(o client.Object) {
+		o.(*clusterv1.LoadBalancer).Spec.IdleTimeout = &metav1.Duration{Duration: 1 << 36}
+	})
+	f.followed("False/NotInstalled") // of the new generation
+	if still, err := f.hooked(f.t.Context(), m); err != nil || !still {
+		f.t.Errorf("Machine %s isn't held: %v, %v", m.GetName(), m.GetAnnotations(), err)
+	}
+	f.places("a1=Serving", "a2=Serving")
+	f.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: b.Name}, RoleRef: b.RoleRef, Subjects: b.Subjects})
+	f.followed("True/AsExpected")
+	f.unhooks(m)
+	f.collect(m)
+	f.states("a2=active")
 }

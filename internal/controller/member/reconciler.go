@@ -104,20 +104,21 @@ func New(o Options) *Reconciler {
 	return r
 }
 
-// Watches says that Machines are in the cache, as that kind, and followed from now on.
-func (r *Reconciler) Watches(kind schema.GroupVersionKind) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kind, r.looked = kind, true
-}
+// Watches says that Machines are in the cache, as that kind, and followed from now on; it returns whether that is new.
+func (r *Reconciler) Watches(kind schema.GroupVersionKind) bool { return r.sees(kind) }
 
 // Unwatched says that Machines can't be watched now, and returns whether that is new.
-func (r *Reconciler) Unwatched() bool {
+func (r *Reconciler) Unwatched() bool { return r.sees(schema.GroupVersionKind{}) }
+
+// Undecided says that nobody knows whether they can be, and returns whether somebody waits for a word of that: then none can.
+func (r *Reconciler) Undecided() bool { return r.blind() && r.Unwatched() }
+
+func (r *Reconciler) sees(kind schema.GroupVersionKind) (news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh := !r.looked
-	r.looked = true
-	return fresh
+	news = !r.looked || r.kind != kind
+	r.kind, r.looked = kind, true
+	return news
 }
 
 func (r *Reconciler) blind() bool {
