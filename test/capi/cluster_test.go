@@ -137,6 +137,9 @@ func (c *cluster) settle(replicas int32) {
 		if all != replicas || current != replicas || available != replicas {
 			return fmt.Errorf("of %d members %d are up to date, and %d available: %v", all, current, available, whatIsWrong(s.Conditions))
 		}
+		if has := len(c.machines()); has != int(replicas) { // the control plane may not count one that is about to be gone
+			return fmt.Errorf("there are %d Machines", has)
+		}
 		return nil
 	})
 }

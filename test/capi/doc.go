@@ -13,9 +13,9 @@
 // gives each Machine an address and, as long as its API server lives, a front there, which can fall silent and crash. One
 // whose member of etcd is removed falls silent, and refuses once its Machine's infrastructure is gone.
 //
-// Stories are told of such a control plane: it is rolled out, scaled, loses a member, and so on, while a visitor connects every 20 ms and
-// holds watches. The rollout is told of each data plane, and also where Machines aren't held, to see that requests are lost there; the others of one. The
-// flag -all has all of them be told of each (make bench-capi). A table of what was lost ends them.
+// Stories are told of such a control plane: it is rolled out, scaled, loses a member, and so on, while a visitor connects every 40 ms and
+// holds watches. Each is told of one data plane, the rollout of each, and also where Machines aren't held, to see that requests are lost there. The flag
+// -all has all of them be told of each (make bench-capi). A table of what was lost ends them.
 //
 // Cluster API's programs listen on all interfaces and at ports that nobody can choose: the test runs itself again in a network
 // namespace that leads nowhere. It needs root, bin/kube and bin/capi (make test-capi), which is why it is a module of

@@ -19,7 +19,7 @@ import (
 
 const (
 	// visitEvery is the time between two requests, each on a connection of its own.
-	visitEvery = 20 * time.Millisecond
+	visitEvery = 40 * time.Millisecond
 	// visitPatience is how long an answer may take. It is long, so that a busy machine isn't taken for a lost request.
 	visitPatience = 10 * time.Second
 	// holders hold a watch each.
