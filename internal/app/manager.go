@@ -94,7 +94,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o ManagerOptions, leading
 		return nil, err
 	}
 	options := manager.Options{
-		Scheme: scheme, Logger: logr.FromSlogHandler(o.Logger.Handler()), Cache: managerCache(),
+		Scheme: scheme, Logger: logr.FromSlogHandler(o.Logger.Handler()), Cache: managerCache(), MapperProvider: newKinds,
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	}
 	if !o.LeaderElection.Enabled {
