@@ -119,7 +119,7 @@ func (r *reconciler) controlPlane(ctx context.Context, l *clusterv1.LoadBalancer
 	if plane != nil {
 		annotations = plane.GetAnnotations()
 	}
-	return member.RoleOf(l, member.NamedBy(cluster.GetAnnotations(), annotations)) == clusterv1.RoleControlPlane, nil
+	return member.RoleOf(l, member.NamedBy(cluster.GetName(), cluster.GetAnnotations(), annotations)) == clusterv1.RoleControlPlane, nil
 }
 
 // endpointOf is a Cluster's; empty: it has none.

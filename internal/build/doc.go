@@ -50,7 +50,8 @@
 //	targetKind Machine in a Tenant's namespace, Node  NotSupported      without: TargetGroups labelled fairlead.dev/for
 //	targetKind of another kind                        Invalid           without: the same
 //	machineHooks, addressTypes, and not of Machines   NotSupported      without
-//	role ControlPlane, endpoint, alternateEndpoints   NotSupported      without
+//	role ControlPlane in a Tenant's namespace         NotSupported      without: nothing is published
+//	endpoint, alternateEndpoints of another role      NotSupported      without
 //	drainTimeout, idleTimeout out of bounds           Invalid           without: the default
 //	healthCheck that makes no sense                   Invalid           without: the TargetGroup's, the class's, the default
 //	no TargetGroup selected                           NoTargets         without: clients are refused

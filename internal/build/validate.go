@@ -36,6 +36,7 @@ func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tena
 	f.class(l, class, tenant)
 	f.wholeSpec(l)
 	f.comforts(l)
+	f.endpoint(l, tenant)
 	f.targets(l, class, tenant)
 	if class != nil && class.Spec.Service != nil {
 		f.onService(l, class, tenant)
@@ -118,21 +119,29 @@ func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
 // comforts finds what the LoadBalancer is served without.
 func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 	s := &l.Spec
-	if s.Role == clusterv1.RoleControlPlane {
-		f.without("spec.role", clusterv1.ReasonNotSupported, "endpoints of control planes are not published yet: set the Cluster's endpoint by hand")
-	}
-	if e := s.Endpoint; e != nil && e.Host != "" {
-		f.without("spec.endpoint", clusterv1.ReasonNotSupported, "endpoints are not honoured yet: remove it")
-	}
-	if len(s.AlternateEndpoints) > 0 {
-		f.without("spec.alternateEndpoints", clusterv1.ReasonNotSupported, "alternate endpoints are not honoured yet: remove them")
-	}
 	if d := s.TrafficDistribution; d != "" && d != clusterv1.PreferSameZone {
 		f.without("spec.trafficDistribution", clusterv1.ReasonInvalid, "distribution %q is unknown, all zones are served alike: use PreferSameZone", d)
 	}
 	f.bounded("spec.drainTimeout", s.DrainTimeout, 0, maxDuration)
 	f.bounded("spec.idleTimeout", s.IdleTimeout, 0, maxDuration)
 	f.healthCheck("spec.healthCheck", s.HealthCheck)
+}
+
+// endpoint finds an endpoint that nobody publishes.
+func (f *findings) endpoint(l *clusterv1.LoadBalancer, tenant *v1alpha1.Tenant) {
+	s := &l.Spec
+	if s.Role == clusterv1.RoleControlPlane {
+		if tenant != nil {
+			f.without("spec.role", clusterv1.ReasonNotSupported, "in a Tenant's namespace no endpoint is published: make the LoadBalancer, and its Cluster, in a namespace of no Tenant, or set the Cluster's endpoint by hand")
+		}
+		return
+	}
+	if e := s.Endpoint; e != nil && e.Host != "" {
+		f.without("spec.endpoint", clusterv1.ReasonNotSupported, "only a control plane's endpoint is published: set spec.role to ControlPlane, or remove it")
+	}
+	if len(s.AlternateEndpoints) > 0 {
+		f.without("spec.alternateEndpoints", clusterv1.ReasonNotSupported, "only a control plane's endpoint is published: set spec.role to ControlPlane, or remove them")
+	}
 }
 
 // targets finds what is wrong with the kind of the targets, and what goes with another kind.

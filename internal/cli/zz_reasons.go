@@ -33,6 +33,8 @@ func reasonText(reason string) string {
 		return "It is being deleted and no longer served; create it anew if that was a mistake."
 	case "DuplicateName":
 		return "Another process reports under the same name; give each its own."
+	case "EndpointElsewhere":
+		return "The Cluster and the LoadBalancer have one endpoint, an address that the LoadBalancer isn't served on; want it in spec.addresses, or see that something forwards from there."
 	case "FamilyNotInPool":
 		return "No address pool that the LoadBalancer may use has addresses of a family that it asks for, or no host of the pool is served on one; leave the family out, or have the hub's operator add a range of it, or a host."
 	case "Fenced":

@@ -18,16 +18,7 @@ func (h *hub) infraClusterCRD(group, kind string) *unstructured.Unstructured {
 	name := fmt.Sprintf("%s_%ss.yaml", group, strings.ToLower(kind))
 	b, err := os.ReadFile(filepath.Join("..", "endpoint", "testdata", "infraclusters", name))
 	if os.IsNotExist(err) {
-		plural := strings.ToLower(kind) + "s"
-		return object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", plural+"."+group, map[string]any{
-			"spec": map[string]any{
-				"group": group, "scope": "Namespaced", "names": map[string]any{"kind": kind, "plural": plural},
-				"versions": []any{map[string]any{
-					"name": "v1beta1", "served": true, "storage": true,
-					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-				}},
-			},
-		})
+		return openCRD(group, "v1beta1", kind)
 	}
 	u := &unstructured.Unstructured{}
 	if err == nil {
@@ -37,6 +28,20 @@ func (h *hub) infraClusterCRD(group, kind string) *unstructured.Unstructured {
 		h.t.Fatal(err)
 	}
 	return u
+}
+
+// openCRD is a CRD that takes anything.
+func openCRD(group, version, kind string) *unstructured.Unstructured {
+	plural := strings.ToLower(kind) + "s"
+	return object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", plural+"."+group, map[string]any{
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced", "names": map[string]any{"kind": kind, "plural": plural},
+			"versions": []any{map[string]any{
+				"name": version, "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	})
 }
 
 // told waits for the condition InfraClusterTold of a ClusterEndpoint, as status/reason, and returns its message.

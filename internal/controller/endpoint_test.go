@@ -89,7 +89,7 @@ func TestClusterEndpoints(t *testing.T) {
 	h := newHub(t)
 	h.name = "endpoints"
 	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.name}})
-	h.manager(app.LeaderElection{})
+	stop := h.manager(app.LeaderElection{})
 
 	// A hub without Cluster API says so; when that comes, the endpoint surfaces by itself.
 	early := h.newEndpoint("from-foo", "scenario-1", "my-cluster-1234567890.region.elb.amazonaws.com", 1234)
@@ -190,6 +190,7 @@ func TestClusterEndpoints(t *testing.T) {
 	for name := range h.infraClustersAreTold() {
 		patches[name] = 1
 	}
+	maps.Copy(patches, h.publishes(stop))
 	h.endpointRights(patches)
 }
 

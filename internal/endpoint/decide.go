@@ -13,6 +13,8 @@ const (
 	ReasonEndpointConflict = "EndpointConflict"
 	// ReasonNoPrimary: there are several ClusterEndpoints, and not one of them is primary; set spec.primary on one.
 	ReasonNoPrimary = "NoPrimary"
+	// ReasonNotPrimary: the Cluster has another one's endpoint; nothing to do, unless this one is meant.
+	ReasonNotPrimary = "NotPrimary"
 	// ReasonEndpointIncomplete: host or port of an endpoint is missing; add it, or take both away.
 	ReasonEndpointIncomplete = "EndpointIncomplete"
 	// ReasonInfraCompetes: the InfraCluster makes an endpoint of its own; switch that off in the field that the message names.
@@ -26,7 +28,11 @@ const (
 )
 
 // Problem is what somebody should see to: cause, then fix.
-type Problem struct{ Reason, Message string }
+type Problem struct {
+	Reason, Message string
+	// Of is whose endpoint it speaks of, where that isn't the Cluster's or a ClusterEndpoint's.
+	Of Source
+}
 
 // Generated is a ClusterEndpoint that we keep.
 type Generated struct {
@@ -58,7 +64,11 @@ type Plan struct {
 }
 
 func (p *Plan) problem(reason, format string, args ...any) {
-	p.Problems = append(p.Problems, Problem{reason, fmt.Sprintf(format, args...)})
+	p.Problems = append(p.Problems, Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+func (p *Plan) problemOf(of Source, reason, format string, args ...any) {
+	p.Problems = append(p.Problems, Problem{Reason: reason, Message: fmt.Sprintf(format, args...), Of: of})
 }
 
 // Decide says who is to be told which endpoint.
@@ -199,7 +209,7 @@ func (f *Facts) pushToLoadBalancer(p *Plan, value HostPort) {
 	case l.Spec.Empty() || value.completes(l.Spec):
 		p.LoadBalancer = value
 	default:
-		p.problem(ReasonEndpointConflict, "the Cluster has %s, and its LoadBalancer %s has %s: make them the same, or move the LoadBalancer's to spec.alternateEndpoints", value, l.Name, l.Spec)
+		p.problemOf(FromLoadBalancer, ReasonEndpointConflict, "the Cluster has %s, and its LoadBalancer %s has %s: make them the same, or move the LoadBalancer's to spec.alternateEndpoints", value, l.Name, l.Spec)
 	}
 }
 
@@ -218,7 +228,7 @@ func (f *Facts) pushToProvider(p *Plan) {
 		p.ProviderMayStart = true
 	case v.Exists && v.Spec.Whole():
 		p.ProviderMayStart = true
-		p.problem(ReasonLBMatchesConfig, "the load balancer outside exists with %s, and LoadBalancer %s has %s: make them the same", v.Spec, l.Name, said)
+		p.problemOf(FromLoadBalancer, ReasonLBMatchesConfig, "the load balancer outside exists with %s, and LoadBalancer %s has %s: make them the same", v.Spec, l.Name, said)
 	default:
 		p.Provider = said
 	}
@@ -234,12 +244,12 @@ func (f *Facts) pushToInfraCluster(p *Plan, value HostPort, explicit bool) {
 	missing := push.Missing(i.Spec)
 	switch {
 	case push.Policy == Competes:
-		p.problem(ReasonInfraCompetes, "%s %s always makes a load balancer and an endpoint of its own: use %s as a further endpoint, or another infrastructure", i.Kind, i.Name, value)
+		p.problemOf(FromInfraCluster, ReasonInfraCompetes, "%s %s always makes a load balancer and an endpoint of its own: use %s as a further endpoint, or another infrastructure", i.Kind, i.Name, value)
 	case push.Policy != Tell || i.Endpoint.Same(value):
 	case len(missing) > 0:
-		p.problem(ReasonInfraCompetes, "%s %s makes an endpoint of its own: set %s", i.Kind, i.Name, strings.Join(missing, ", "))
+		p.problemOf(FromInfraCluster, ReasonInfraCompetes, "%s %s makes an endpoint of its own: set %s", i.Kind, i.Name, strings.Join(missing, ", "))
 	case i.Endpoint.Whole():
-		p.problem(ReasonInfraDiffers, "the Cluster has %s, and %s %s has %s: make them the same", value, i.Kind, i.Name, i.Endpoint)
+		p.problemOf(FromInfraCluster, ReasonInfraDiffers, "the Cluster has %s, and %s %s has %s: make them the same", value, i.Kind, i.Name, i.Endpoint)
 	case p.Cluster.Empty(): // the Cluster first: Cluster API takes over what an InfraCluster says
 		p.InfraCluster = value
 	}

@@ -221,10 +221,30 @@ func TestWhichMachinesALoadBalancerHas(t *testing.T) {
 		{map[string]string{NameAnnotation: "another"}, map[string]string{NameAnnotation: "my-cluster-control-plane-lb"}, "", clusterv1.RoleWorkload},
 		{map[string]string{NameAnnotation: "my-cluster-control-plane-lb"}, nil, clusterv1.RoleWorkload, clusterv1.RoleWorkload},
 		{nil, nil, clusterv1.RoleControlPlane, clusterv1.RoleControlPlane},
+		{map[string]string{clusterv1.ClassAnnotation: "edge"}, nil, "", clusterv1.RoleWorkload}, // which is for prod-api
 	} {
-		if got := RoleOf(lb(func(s *clusterv1.LoadBalancerSpec) { s.Role = c.spec }), NamedBy(c.cluster, c.controlPlane)); got != c.want {
+		if got := RoleOf(lb(func(s *clusterv1.LoadBalancerSpec) { s.Role = c.spec }), NamedBy("prod", c.cluster, c.controlPlane)); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+}
+
+// The LoadBalancer of a Cluster that names a class has a name of its own, which fits a label.
+func TestWhichLoadBalancerIsMade(t *testing.T) {
+	class := map[string]string{clusterv1.ClassAnnotation: "edge"}
+	if got := NamedBy("prod", class, nil); got != "prod-api" {
+		t.Errorf("%q", got)
+	}
+	if got := NamedBy("prod", class, map[string]string{NameAnnotation: "mine"}); got != "mine" {
+		t.Errorf("%q", got)
+	}
+	seen := map[string]bool{}
+	for _, cluster := range []string{strings.Repeat("a", 59), strings.Repeat("a", 60), strings.Repeat("a", 61), strings.Repeat("a", 50) + "---------b"} {
+		got := MadeFor(cluster)
+		if len(got) > 63 || !dnsName.MatchString(got) || seen[got] || got != MadeFor(cluster) {
+			t.Errorf("%s: %s", cluster, got)
+		}
+		seen[got] = true
 	}
 }
 

@@ -1,8 +1,11 @@
 package member
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,13 +31,32 @@ func ClusterName(l *clusterv1.LoadBalancer) string {
 	return ""
 }
 
-// NamedBy is the LoadBalancer that a Cluster calls its control plane's, by an annotation of itself or else of its control
-// plane object; "": none.
-func NamedBy(cluster, controlPlane map[string]string) string {
-	if name := cluster[NameAnnotation]; name != "" {
-		return name
+// NamedBy is the LoadBalancer that a Cluster of that name calls its control plane's, by an annotation of itself or else of its
+// control plane object, or which is made for it because it names a class; "": none.
+func NamedBy(name string, cluster, controlPlane map[string]string) string {
+	switch {
+	case cluster[NameAnnotation] != "":
+		return cluster[NameAnnotation]
+	case controlPlane[NameAnnotation] != "":
+		return controlPlane[NameAnnotation]
+	case cluster[clusterv1.ClassAnnotation] != "":
+		return MadeFor(name)
 	}
-	return controlPlane[NameAnnotation]
+	return ""
+}
+
+// maxName is how long a LoadBalancer's name may be, for it is a label value too.
+const maxName = 63
+
+// MadeFor is the name of the LoadBalancer that is made for a Cluster's control plane, where none is named.
+func MadeFor(cluster string) string {
+	const suffix = "-api"
+	if len(cluster)+len(suffix) <= maxName {
+		return cluster + suffix
+	}
+	sum := sha256.Sum256([]byte(cluster))
+	short := "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(cluster[:maxName-len(suffix)-len(short)], "-.") + short + suffix
 }
 
 // RoleOf a LoadBalancer of whose Cluster it is known which one it names.

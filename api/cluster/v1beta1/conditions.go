@@ -14,6 +14,8 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionTargetsFollowed: status.targets are its Machines as they are, and its TargetGroups follow them. Only where its targets are Machines.
 	ConditionTargetsFollowed = "TargetsFollowed"
+	// ConditionEndpointPublished: the Cluster whose control plane it is for has its endpoint. Only with role ControlPlane and a Cluster.
+	ConditionEndpointPublished = "EndpointPublished"
 )
 
 // Reasons in a LoadBalancer's conditions, in a port's error, in events and in metrics. Each comment says what the user does.
@@ -99,6 +101,10 @@ const (
 	ReasonStandsStill = "StandsStill"
 	// ReasonForeignMachines: the selector selects Machines of another Cluster, which get no traffic; mend the selector, or spec.clusterName.
 	ReasonForeignMachines = "ForeignMachines"
+	// ReasonPublished asks nothing of anybody: the Cluster and the LoadBalancer have one endpoint.
+	ReasonPublished = "Published"
+	// ReasonEndpointElsewhere: the Cluster and the LoadBalancer have one endpoint, an address that the LoadBalancer isn't served on; want it in spec.addresses, or see that something forwards from there.
+	ReasonEndpointElsewhere = "EndpointElsewhere"
 	// ReasonReleaseBlocked: its address can't be released yet; the message names the proxy and the fix.
 	ReasonReleaseBlocked = "ReleaseBlocked"
 )
@@ -110,4 +116,6 @@ const (
 	MembersFinalizer = "fairlead.dev/members"
 	// DisabledAnnotation takes a target out and keeps it out; presence counts.
 	DisabledAnnotation = "loadbalancer.cluster.x-k8s.io/disabled"
+	// ClassAnnotation on a Cluster has a LoadBalancer of that class made for its control plane.
+	ClassAnnotation = "loadbalancer.cluster.x-k8s.io/class"
 )

@@ -30,12 +30,10 @@ func (r *Reconciler) Look(ctx context.Context, key types.NamespacedName) (Cluste
 	}
 	control, err := r.referred(ctx, c, "controlPlaneRef")
 	out := Cluster{Found: true, Still: standsStill(c), Leaving: c.GetDeletionTimestamp() != nil, Unread: err}
-	var annotations map[string]string
 	if o := control.object; o != nil {
-		annotations = o.GetAnnotations()
 		out.Leaving = out.Leaving || o.GetDeletionTimestamp() != nil
 	}
-	out.Named = member.NamedBy(c.GetAnnotations(), annotations)
+	out.Named = member.NamedBy(c.GetName(), c.GetAnnotations(), control.annotations())
 	return out, nil
 }
 

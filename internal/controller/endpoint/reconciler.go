@@ -6,13 +6,14 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	rules "fairlead.dev/fairlead/internal/endpoint"
+	"fairlead.dev/fairlead/internal/member"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,13 +27,26 @@ type Options struct {
 	Reader client.Reader
 	// Kinds says in which version the hub serves a kind, if at all.
 	Kinds meta.RESTMapper
+	// Events tells people about Clusters; nil: it doesn't.
+	Events Recorder
 }
 
 // Reconciler reconciles the endpoint of one Cluster at a time, named by the request.
-type Reconciler struct{ Options }
+type Reconciler struct {
+	Options
+
+	mu sync.Mutex
+	// named is the LoadBalancer that a Cluster calls its control plane's, and naming the Clusters that call one so.
+	named  map[types.NamespacedName]string
+	naming map[types.NamespacedName]map[string]bool
+	// told is the last event about a Cluster.
+	told map[types.NamespacedName]string
+}
 
 // New returns a reconciler.
-func New(o Options) *Reconciler { return &Reconciler{o} }
+func New(o Options) *Reconciler {
+	return &Reconciler{Options: o, named: map[types.NamespacedName]string{}, naming: map[types.NamespacedName]map[string]bool{}, told: map[types.NamespacedName]string{}}
+}
 
 // Reconcile brings a Cluster and its ClusterEndpoints together.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -45,6 +59,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if c == nil {
+		r.gone(req.NamespacedName)
+		if err := r.orphans(ctx, req.NamespacedName); err != nil {
+			return reconcile.Result{}, err
+		}
 		text := fmt.Sprintf("There is no Cluster %s in this namespace: create it, or delete the ClusterEndpoint.", req.Name)
 		return reconcile.Result{}, r.say(ctx, all, func(*clusterv1.ClusterEndpoint) []metav1.Condition {
 			return []metav1.Condition{{Type: clusterv1.ConditionSurfaced, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonClusterNotFound, Message: text}}
@@ -58,12 +76,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	named := member.NamedBy(c.GetName(), c.GetAnnotations(), control.annotations())
+	r.remember(req.NamespacedName, named)
+	front, err := r.fronts(ctx, req.NamespacedName, named, endpointOf(c))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	facts := rules.Facts{
 		Still: still(c), Cluster: endpointOf(c), InUse: true,
-		ControlPlane: endpointOf(control.object), InfraCluster: infra.infraCluster(),
+		ControlPlane: endpointOf(control.object), InfraCluster: infra.infraCluster(), LoadBalancer: front.fact(),
 	}
 	if facts.Still == "" {
-		if all, err = r.forget(ctx, c, infra, control, all); err != nil {
+		if all, err = r.forget(ctx, c, infra, control, front, all); err != nil {
+			return reconcile.Result{}, err
+		}
+		if err := r.make(ctx, c, named, front, ofLoadBalancer(all)); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -75,17 +102,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		facts.Accepted = h
 	}
 	plan := rules.Decide(facts)
-	if has(plan, rules.ReasonEndpointConflict) {
+	if conflicts(plan) {
 		if facts.InUse, err = r.inUse(ctx, c); err != nil {
 			return reconcile.Result{}, err
 		}
 		plan = rules.Decide(facts)
 	}
-	if all, err = r.mirror(ctx, c, owner(generatedFrom(plan), c, infra, control), all, plan); err != nil {
+	if plan.Cluster.Whole() && generatedFrom(plan) == rules.FromLoadBalancer && front.primary != nil {
+		if err := r.confirm(ctx, front); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if all, err = r.mirror(ctx, c, owner(generatedFrom(plan), c, infra, control, front), all, plan); err != nil {
 		return reconcile.Result{}, err
 	}
 	if plan.Cluster.Whole() {
 		if err := r.surface(ctx, c, plan.Cluster); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if facts.Still == "" && front.refused == "" {
+		if err := r.tellFronts(ctx, front, plan.LoadBalancer); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -95,31 +132,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	told, again := judgeTold(infra, endpointOf(c), plan)
-	if plan.Primary == "" {
+	if plan.Primary == "" && front.primary == nil {
 		told, again = nil, 0 // nobody asked for it
 	}
-	if has(plan, rules.ReasonEndpointConflict) {
+	switch {
+	case conflicts(plan):
 		again = lookAgain // what it is in use by isn't watched
+	case again == 0 && front.unsaid:
+		again = lookForNames
 	}
 	now := endpointOf(c)
+	if err := r.sayFronts(ctx, front, func(l *clusterv1.LoadBalancer) metav1.Condition { return front.published(l, now, plan) }); err != nil {
+		return reconcile.Result{}, err
+	}
 	return reconcile.Result{RequeueAfter: again}, r.say(ctx, all, func(e *clusterv1.ClusterEndpoint) []metav1.Condition {
 		out := []metav1.Condition{judge(e, now, plan)}
-		if told != nil && e.Name == plan.Primary {
+		if told != nil && (e.Name == plan.Primary || read(e).Generated) {
 			out = append(out, *told)
 		}
 		return out
 	})
 }
 
-// owner is what owns a ClusterEndpoint that is generated: what its endpoint came from, or else the Cluster.
-func owner(from rules.Source, c *unstructured.Unstructured, infra, control referred) *unstructured.Unstructured {
-	switch {
-	case from == rules.FromInfraCluster && infra.object != nil:
-		return infra.object
-	case from == rules.FromControlPlane && control.object != nil:
-		return control.object
+// orphans says of LoadBalancers of control planes that there is no such Cluster.
+func (r *Reconciler) orphans(ctx context.Context, cluster types.NamespacedName) error {
+	front, err := r.fronts(ctx, cluster, "", rules.HostPort{})
+	if err != nil || front.refused != "" {
+		return err
 	}
-	return c
+	return r.sayFronts(ctx, front, func(*clusterv1.LoadBalancer) metav1.Condition {
+		return metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: clusterv1.ReasonClusterNotFound,
+			Message: fmt.Sprintf("There is no Cluster %s in this namespace: create it, or name another one in spec.clusterName.", cluster.Name),
+		}
+	})
+}
+
+// conflicts says that a ClusterEndpoint is kept from its Cluster by the endpoint that that has.
+func conflicts(p rules.Plan) bool {
+	return slices.ContainsFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == rules.ReasonEndpointConflict && x.Of == "" })
 }
 
 // generatedFrom is what the endpoint came from of the one that is to be generated; empty: none is.
@@ -151,126 +202,13 @@ func read(e *clusterv1.ClusterEndpoint) rules.ClusterEndpoint {
 	}
 }
 
-// forget deletes what mirrors another Cluster of this one's name, one that was deleted before: its endpoint is dead, and
-// garbage collection may come later. What mirrors the endpoint that this one has, as where it was restored with another UID, or
-// doesn't say whose it is, is this one's. It returns the others.
-func (r *Reconciler) forget(ctx context.Context, c *unstructured.Unstructured, infra, control referred, all []clusterv1.ClusterEndpoint) ([]clusterv1.ClusterEndpoint, error) {
-	var out []clusterv1.ClusterEndpoint
-	for i := range all {
-		e := &all[i]
-		_, generated := e.Annotations[clusterv1.GeneratedFromAnnotation]
-		if !generated || e.Annotations[clusterv1.GeneratedForAnnotation] == string(c.GetUID()) {
-			out = append(out, *e)
-			continue
-		}
-		if of := read(e); endpointOf(c).Whole() && of.Same(endpointOf(c)) {
-			if err := r.take(ctx, c, owner(of.Source, c, infra, control), e); err != nil {
-				return nil, err
-			}
-			out = append(out, *e)
-			continue
-		}
-		if err := r.remove(ctx, e); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// take makes a generated one this Cluster's and its owner's, if it is still as it was read. Where its endpoint came from stays.
-func (r *Reconciler) take(ctx context.Context, c, owner *unstructured.Unstructured, e *clusterv1.ClusterEndpoint) error {
-	old := e.DeepCopy()
-	e.Annotations[clusterv1.GeneratedForAnnotation] = string(c.GetUID())
-	e.OwnerReferences = []metav1.OwnerReference{ownedBy(owner)}
-	if err := r.Client.Patch(ctx, e, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
-		return fmt.Errorf("noting Cluster %s on the generated ClusterEndpoint %s/%s: %w", c.GetName(), e.Namespace, e.Name, err)
-	}
-	return nil
-}
-
-func ownedBy(o *unstructured.Unstructured) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}
-}
-
-// remove deletes a generated one, if it is still as it was read.
-func (r *Reconciler) remove(ctx context.Context, e *clusterv1.ClusterEndpoint) error {
-	if err := r.Client.Delete(ctx, e, client.Preconditions{UID: &e.UID, ResourceVersion: &e.ResourceVersion}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the generated ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
-	}
-	return nil
-}
-
-func has(p rules.Plan, reason string) bool {
-	return slices.ContainsFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == reason })
-}
-
-// mirror keeps the generated ClusterEndpoint as it is to be, and returns all that there are then.
-func (r *Reconciler) mirror(ctx context.Context, c, owner *unstructured.Unstructured, all []clusterv1.ClusterEndpoint, plan rules.Plan) ([]clusterv1.ClusterEndpoint, error) {
-	var out []clusterv1.ClusterEndpoint
-	found := false
-	for i := range all {
-		e := &all[i]
-		if _, generated := e.Annotations[clusterv1.GeneratedFromAnnotation]; !generated {
-			out = append(out, *e)
-			continue
-		}
-		if plan.Generated == nil || found {
-			if err := r.remove(ctx, e); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		found = true
-		if want := plan.Generated.HostPort; e.Spec.Host != want.Host || e.Spec.Port != want.Port {
-			old := e.DeepCopy()
-			e.Spec.Host, e.Spec.Port = want.Host, want.Port
-			if err := r.Client.Patch(ctx, e, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager)); err != nil {
-				return nil, fmt.Errorf("writing the generated ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
-			}
-		}
-		out = append(out, *e)
-	}
-	if plan.Generated == nil || found {
-		return out, nil
-	}
-	e, err := r.generated(ctx, c, owner, *plan.Generated)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Client.Create(ctx, e, client.FieldOwner(kit.FieldManager)); err != nil {
-		return nil, fmt.Errorf("creating the ClusterEndpoint of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
-	}
-	return append(out, *e), nil
-}
-
-// generated is a new one, of the Cluster's name unless another Cluster's ClusterEndpoint has that.
-func (r *Reconciler) generated(ctx context.Context, c, owner *unstructured.Unstructured, g rules.Generated) (*clusterv1.ClusterEndpoint, error) {
-	e := &clusterv1.ClusterEndpoint{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.GetNamespace(), Name: c.GetName(),
-			Labels:          map[string]string{clusterv1.ClusterNameLabel: c.GetName()},
-			Annotations:     map[string]string{clusterv1.GeneratedFromAnnotation: string(g.Source), clusterv1.GeneratedForAnnotation: string(c.GetUID())},
-			OwnerReferences: []metav1.OwnerReference{ownedBy(owner)},
-		},
-		Spec: clusterv1.ClusterEndpointSpec{Cluster: c.GetName(), Host: g.Host, Port: g.Port, Type: clusterv1.ClusterEndpointAPIServer},
-	}
-	other := &clusterv1.ClusterEndpoint{}
-	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(e), other); {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("reading ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
-	case err == nil && other.Spec.Cluster != e.Spec.Cluster:
-		e.Name += "-generated"
-	}
-	return e, nil
-}
-
 // judge says what came of a ClusterEndpoint of a Cluster that has the endpoint now.
 func judge(e *clusterv1.ClusterEndpoint, now rules.HostPort, p rules.Plan) metav1.Condition {
 	of := read(e)
 	out := metav1.Condition{Type: clusterv1.ConditionSurfaced, Status: metav1.ConditionFalse}
 	legacy := slices.IndexFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == rules.ReasonLegacyEndpoint })
 	mine := slices.DeleteFunc(slices.Clone(p.Problems), func(x rules.Problem) bool {
-		return x.Reason != rules.ReasonEndpointConflict && x.Reason != rules.ReasonNoPrimary && x.Reason != rules.ReasonEndpointIncomplete
+		return x.Of != "" || x.Reason != rules.ReasonEndpointConflict && x.Reason != rules.ReasonNoPrimary && x.Reason != rules.ReasonEndpointIncomplete
 	})
 	switch {
 	case of.Same(now) && of.Generated && legacy >= 0:

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/controller/kit"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +32,7 @@ func stage(t *testing.T, f interceptor.Funcs, objects ...client.Object) (*Reconc
 	scheme, kinds := runtime.NewScheme(), meta.NewDefaultRESTMapper([]schema.GroupVersion{
 		{Group: infrastructure, Version: "v1beta1"}, {Group: controlPlane, Version: "v1beta2"},
 	})
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, corev1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +47,9 @@ func stage(t *testing.T, f interceptor.Funcs, objects ...client.Object) (*Reconc
 		scheme.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
 		kinds.Add(gvk, meta.RESTScopeNamespace)
 	}
-	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1.ClusterEndpoint{}).WithObjects(objects...).WithInterceptorFuncs(f).Build()
+	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1.ClusterEndpoint{}, &clusterv1.LoadBalancer{}).
+		WithIndex(&v1alpha1.Tenant{}, kit.TenantByNamespace, func(o client.Object) []string { return []string{o.(*v1alpha1.Tenant).NamespaceName()} }).
+		WithObjects(objects...).WithInterceptorFuncs(f).Build()
 	return New(Options{Logger: slog.New(slog.DiscardHandler), Client: hub, Reader: hub, Kinds: kinds}), hub
 }
 

@@ -75,6 +75,14 @@ func (x referred) infraCluster() *rules.InfraCluster {
 	return &rules.InfraCluster{Group: x.kind.Group, Kind: x.kind.Kind, Name: x.name, Endpoint: endpointOf(x.object), Spec: spec}
 }
 
+// annotations are its own; nil: it isn't there.
+func (x referred) annotations() map[string]string {
+	if x.object == nil {
+		return nil
+	}
+	return x.object.GetAnnotations()
+}
+
 // isPaused says that nobody is to write it now.
 func (x referred) isPaused() bool {
 	if x.object == nil {

@@ -142,6 +142,9 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 		set(clusterv1.ConditionProgrammed, no, reason, message)
 		fail(reason, message)
 	}
+	if c := unpublished(f.lb); c != nil {
+		fail(c.Reason, c.Message)
+	}
 	if cause == nil {
 		set(clusterv1.ConditionReady, yes, clusterv1.ReasonReady, "")
 	} else {
@@ -153,6 +156,19 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")
 	}
 	return s
+}
+
+// unpublished is what the controller of endpoints says of a control plane's LoadBalancer whose Cluster hasn't its endpoint, and should;
+// nil: nothing.
+func unpublished(l *clusterv1.LoadBalancer) *metav1.Condition {
+	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionEndpointPublished)
+	switch {
+	case c == nil, c.Status == metav1.ConditionTrue, l.Spec.Role != clusterv1.RoleControlPlane:
+		return nil
+	case c.Reason == clusterv1.ReasonNotPrimary, c.Reason == clusterv1.ReasonNotSupported:
+		return nil // another's is published, or none is meant to be
+	}
+	return c
 }
 
 // grantedText names the addresses and where they come from.

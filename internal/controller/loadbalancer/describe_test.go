@@ -65,6 +65,14 @@ func granted(ports ...int32) func(*facts) {
 	}
 }
 
+// published has the controller of endpoints say something.
+func published(status metav1.ConditionStatus, reason string) func(*facts) {
+	return func(f *facts) {
+		f.lb.Spec.Role = clusterv1.RoleControlPlane
+		f.lb.Status.Conditions = []metav1.Condition{{Type: clusterv1.ConditionEndpointPublished, Status: status, Reason: reason, Message: "Mend it.", ObservedGeneration: 3}}
+	}
+}
+
 // TestDescribe reads as: these facts make these conditions, and these errors of ports.
 func TestDescribe(t *testing.T) {
 	onWait := func(f *facts) {
@@ -99,6 +107,14 @@ func TestDescribe(t *testing.T) {
 		"a required family is missing": {plain(func(f *facts) {
 			f.grant.Short, f.grant.Reason, f.grant.Message = true, clusterv1.ReasonFamilyNotInPool, "The pool has none: extend it."
 		}), "Accepted=True/Accepted AddressGranted=False/FamilyNotInPool Programmed=True/Programmed Ready=False/FamilyNotInPool Degraded=True/FamilyNotInPool"},
+		"an endpoint unpublished": {
+			plain(published(metav1.ConditionFalse, clusterv1.ReasonEndpointConflict)),
+			"EndpointPublished=False/EndpointConflict Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=False/EndpointConflict Degraded=False/AsExpected",
+		},
+		"another's is published": {
+			plain(published(metav1.ConditionFalse, clusterv1.ReasonNotPrimary)),
+			"EndpointPublished=False/NotPrimary Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=False/AsExpected",
+		},
 		"a wish unfulfilled": {plain(func(f *facts) { f.grant.Reason, f.grant.Message = clusterv1.ReasonAddressInUse, "It is held." }), "Accepted=True/Accepted AddressGranted=True/AddressGranted Programmed=True/Programmed Ready=True/Ready Degraded=True/AddressInUse"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,93 @@
+package endpoint
+
+import (
+	"context"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/member"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// remember notes which LoadBalancer a Cluster names, so that it is woken by that one; "": none.
+func (r *Reconciler) remember(cluster types.NamespacedName, named string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before := r.named[cluster]; before != "" && before != named {
+		of := types.NamespacedName{Namespace: cluster.Namespace, Name: before}
+		if delete(r.naming[of], cluster.Name); len(r.naming[of]) == 0 {
+			delete(r.naming, of)
+		}
+	}
+	if named == "" {
+		delete(r.named, cluster)
+		return
+	}
+	r.named[cluster] = named
+	of := types.NamespacedName{Namespace: cluster.Namespace, Name: named}
+	if r.naming[of] == nil {
+		r.naming[of] = map[string]bool{}
+	}
+	r.naming[of][cluster.Name] = true
+}
+
+// OfLoadBalancer names the Clusters whose endpoint a LoadBalancer may have to do with.
+func (r *Reconciler) OfLoadBalancer(_ context.Context, o client.Object) []reconcile.Request {
+	l, ok := o.(*clusterv1.LoadBalancer)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	add := func(cluster string) {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: l.Namespace, Name: cluster}})
+	}
+	said := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionEndpointPublished) != nil
+	if name := member.ClusterName(l); name != "" && (l.Spec.Role != clusterv1.RoleWorkload || said) {
+		add(name)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for cluster := range r.naming[client.ObjectKeyFromObject(l)] {
+		add(cluster)
+	}
+	return out
+}
+
+// gone forgets a Cluster that isn't there.
+func (r *Reconciler) gone(cluster types.NamespacedName) {
+	r.remember(cluster, "")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.told, cluster)
+}
+
+// Publication lets through what changes what a LoadBalancer publishes.
+var Publication = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*clusterv1.LoadBalancer)
+	after, ok2 := e.ObjectNew.(*clusterv1.LoadBalancer)
+	if !ok || !ok2 {
+		return true
+	}
+	said := func(l *clusterv1.LoadBalancer, kind string) metav1.Condition {
+		c := meta.FindStatusCondition(l.Status.Conditions, kind)
+		if c == nil {
+			return metav1.Condition{}
+		}
+		return metav1.Condition{Status: c.Status, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration}
+	}
+	if before.UID != after.UID || before.Generation != after.Generation || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
+		return true
+	}
+	for _, kind := range []string{clusterv1.ConditionProgrammed, clusterv1.ConditionEndpointPublished} {
+		if said(before, kind) != said(after, kind) {
+			return true
+		}
+	}
+	return !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+}}
