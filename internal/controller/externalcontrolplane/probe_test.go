@@ -18,7 +18,7 @@ import (
 )
 
 // server answers /sub/version and the namespace as a test has it, and says how it is reached.
-func server(t *testing.T, version, namespace http.HandlerFunc) *rest.Config {
+func server(t testing.TB, version, namespace http.HandlerFunc) *rest.Config {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/sub/version", version)
