@@ -201,17 +201,19 @@ func TestPushesAreEachKindOnce(t *testing.T) {
 
 // The table of InfraClusters in the documents has each kind, and each field that is read.
 func TestDocsNameWhatIsKnownOfInfraClusters(t *testing.T) {
-	page, err := os.ReadFile("../../docs/control-planes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range Pushes() {
-		if !strings.Contains(string(page), "`"+p.Kind+"`") {
-			t.Errorf("docs/control-planes.md doesn't name %s", p.Kind)
+	for _, name := range []string{"control-planes.md", "cluster-api.md"} {
+		page, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, s := range p.Needs {
-			if !strings.Contains(string(page), "`"+s.Field+": "+s.Must+"`") {
-				t.Errorf("docs/control-planes.md doesn't say %s: %s of %s", s.Field, s.Must, p.Kind)
+		for _, p := range Pushes() {
+			if !strings.Contains(string(page), "`"+p.Kind+"`") {
+				t.Errorf("docs/%s doesn't name %s", name, p.Kind)
+			}
+			for _, s := range p.Needs {
+				if !strings.Contains(string(page), "`"+s.Field+": "+s.Must+"`") {
+					t.Errorf("docs/%s doesn't say %s: %s of %s", name, s.Field, s.Must, p.Kind)
+				}
 			}
 		}
 	}
