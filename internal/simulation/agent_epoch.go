@@ -70,10 +70,24 @@ func (a *agent) look() {
 	case a.hub != uid:
 		a.hub, a.noted, a.relisted = uid, 0, 0
 		a.link.anew()
-	case a.lived != a.w.incarnation: // Its Lease isn't as it wrote it.
+	case a.lived != a.w.incarnation: // Its Lease isn't as it wrote it: it goes by what is there, as one that starts.
+		a.noted = a.said()
 		a.link.anew()
 	}
 	a.lived = a.w.incarnation
+}
+
+// said is the epoch that its Lease says in the present hub; 0: none.
+func (a *agent) said() int64 {
+	l, ok := a.w.server.objects[leases][types.NamespacedName{Namespace: a.namespace, Name: v1alpha1.AgentLease}].(*coordinationv1.Lease)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(l.Annotations[v1alpha1.AnnotationEpoch], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // relists begins anew, with all lists, when the hub begins an epoch.

@@ -55,7 +55,7 @@
 // What it finds, and nobody mended yet, the worst first:
 //
 //   - A machine that was off when the hub was replaced, without a word that the pool is being restored, comes back and serves by its file what
-//     was granted to somebody else meanwhile (seed 6367). Nobody could know of it; become excuses only machines that are on.
+//     was granted to somebody else meanwhile. Nobody could know of it; become excuses only machines that are on.
 //   - A proxy that serves nothing when the hub changes (it has just joined) thaws at once and serves by the old copy's ledger. Then it
 //     contradicts those who are frozen, and nothing is adopted before a person fences one side (World.decide does).
 //   - A hub that lost only what a proxy had heard, and not answered with a status yet, and whose versions have grown past that when
