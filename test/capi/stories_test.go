@@ -238,7 +238,7 @@ func hubRestarted(c *cluster, v *visitor) {
 	c.replaced(m, 3)
 }
 
-// noticed waits until it is known that a member has died without a warning. What was begun before may be lost, and nothing after.
+// noticed waits until it is known that a member has died without a warning. What was begun before may be lost, and nothing after a moment more.
 func (c *cluster) noticed(v *visitor, machine string) {
 	c.t.Helper()
 	if c.held {
@@ -251,8 +251,9 @@ func (c *cluster) noticed(v *visitor, machine string) {
 			return fmt.Errorf("its targets are %+v", l.Status.Targets)
 		})
 	}
+	v.more(quiet)
 	v.excuse()
-	v.more(3 * quiet)
+	v.more(2 * quiet)
 }
 
 func remediated(c *cluster, v *visitor) {
