@@ -27,7 +27,7 @@ func yamlBlocks(page string) []string {
 	}
 }
 
-// Each example of docs/api.md, and what the demo's operator writes, is taken as it stands: no
+// Each example of docs/api.md and docs/cluster-api.md, and what the demo's operator writes, is taken as it stands: no
 // field is unknown, none is refused, and status is what the schema says.
 func testDocs(t *testing.T, h *hub) {
 	h.mapper.(*meta.DefaultRESTMapper).Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
@@ -40,6 +40,7 @@ func testDocs(t *testing.T, h *hub) {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	seen := map[string]bool{}
+	blocks = append(blocks, yamlBlocks(read(t, "../../docs/cluster-api.md"))...)
 	for _, block := range append(blocks, read(t, "../../examples/hub.yaml"), read(t, "../../examples/pools/proxy-hosts.yaml")) {
 		first, _, _ := strings.Cut(block, "\nspec")
 		t.Run(first[strings.LastIndexByte(first, '\n')+1:], func(t *testing.T) {
