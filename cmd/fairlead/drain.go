@@ -98,7 +98,8 @@ func newDrainTargetCommand() *cobra.Command {
 		Short: "Drain a target of a TargetGroup, or all of them",
 		Long: `Writes state Draining to a target in spec.targets of a TargetGroup of the hub; without TARGET, to all that are there. The targets of a
 group that an agent writes are Nodes: see drain node. All of those at once are drained by the annotation
-loadbalancer.cluster.x-k8s.io/disabled on the group.
+loadbalancer.cluster.x-k8s.io/disabled on the group. Those of a group that the manager makes are Machines of Cluster API, which are
+drained by that annotation on each of them, from all LoadBalancers that send there.
 ` + drainLong,
 		Example: `  fairlead drain target databases db-2 -n prod-eu --dry-run
   fairlead drain target databases -n prod-eu --force`,
@@ -109,7 +110,7 @@ loadbalancer.cluster.x-k8s.io/disabled on the group.
 				if len(args) > 1 {
 					t.Target = args[1]
 				}
-				return t, func(ctx context.Context) (string, error) { return "", hub.DrainTargets(ctx, t, o.undo) }, nil
+				return t, func(ctx context.Context) (string, error) { return hub.DrainTargets(ctx, t, o.undo) }, nil
 			})
 		},
 	}
@@ -145,6 +146,9 @@ func (o *drainFlags) run(cmd *cobra.Command, prepare func(context.Context, *cli.
 	}
 	objects, err := hub.Namespace(ctx, targets.Namespace)
 	if err != nil {
+		return exit{2, err}
+	}
+	if err := hub.Machines(ctx, objects, targets); err != nil {
 		return exit{2, err}
 	}
 	d, err := cli.PlanDrain(objects, targets)

@@ -91,7 +91,11 @@ func (t Targets) find(o *Objects) ([]place, error) {
 	}
 	i := slices.IndexFunc(g.Spec.Targets, func(x v1alpha1.Target) bool { return x.Name == t.Target })
 	if i < 0 {
-		return nil, fmt.Errorf("%w %s: the group has no such target in spec.targets: it has %s", ErrTarget, t, some(targetNames(g)))
+		fix := ""
+		if ofMachines(g) {
+			fix = generatedFix(t.Namespace, t.Target)
+		}
+		return nil, fmt.Errorf("%w %s: the group has no such target in spec.targets: it has %s%s", ErrTarget, t, some(targetNames(g)), fix)
 	}
 	return []place{{g, i}}, nil
 }
@@ -138,7 +142,7 @@ func (d *Drain) Judge(o *Objects) {
 	d.look(places)
 	d.State, d.Message, d.Fix = DrainDrained, "", ""
 	for _, p := range places {
-		if text, fix := unfinished(p); text != "" {
+		if text, fix := unfinished(o, p); text != "" {
 			d.State, d.Fix = DrainDraining, fix
 			told = append(told, text)
 		}
@@ -158,11 +162,13 @@ func (d *Drain) Judge(o *Objects) {
 }
 
 // unfinished says what is waited for at a target, and what to do; empty: nothing.
-func unfinished(p place) (text, fix string) {
+func unfinished(o *Objects, p place) (text, fix string) {
 	g := p.group
 	name := g.Spec.Targets[p.index].Name
 	m := memberStatus(g, p.index)
 	switch {
+	case !g.Drains(p.index) && ofMachines(g):
+		return name + ": the manager has yet to have it drain", seeTo(g)
 	case !g.Drains(p.index):
 		return name + ": the agent has yet to write to the hub that it drains", "See to the tenant's agent: fairlead explain node " + name
 	case !judged(g) || m == nil || m.State != stateDraining && m.State != stateDrained:
@@ -173,6 +179,9 @@ func unfinished(p place) (text, fix string) {
 			text += "; " + strings.TrimSuffix(m.Message, ".")
 		}
 		return text, "Wait, or end the connections at the clients; each proxy cuts them once their time is over. A proxy that is silent for good is fenced: fairlead explain proxy NAME"
+	}
+	if text := o.leftover(p); text != "" {
+		return text, seeTo(g)
 	}
 	return "", ""
 }

@@ -17,7 +17,9 @@ func PlanDrain(o *Objects, t Targets) (Drain, error) {
 	if err != nil {
 		return Drain{}, err
 	}
-	d := Drain{Subject: t.String(), State: DrainPlanned, LoadBalancers: []DrainLine{}}
+	places = o.everywhere(places)
+	d := Drain{Subject: t.String(), State: DrainPlanned, LoadBalancers: []DrainLine{}, standing: o.standing(places)}
+	d.ofMachines = slices.ContainsFunc(places, func(p place) bool { return ofMachines(p.group) })
 	d.look(places)
 	leaving := map[memberID]bool{}
 	for _, p := range places {
@@ -144,7 +146,8 @@ func unheard(o *Objects, l *clusterv1.LoadBalancer) string {
 	return "no live proxy of pool " + class.Spec.Proxy.Pool + " reports all that its checks find"
 }
 
-// Refuse turns the plan down if it would leave a LoadBalancer that is served without any member, or if nobody can tell.
+// Refuse turns the plan down if it would leave a LoadBalancer that is served without any member, if nobody can tell, or if nothing
+// would be drained for now.
 func (d *Drain) Refuse() bool {
 	var dark, unknown []string
 	doubt := ""
@@ -169,6 +172,12 @@ func (d *Drain) Refuse() bool {
 	if len(dark) > 0 {
 		why = slices.Insert(why, 0, "no member would be left that gets new connections of "+some(dark))
 		d.Fix = "Add targets or mend those that are unhealthy first; or say --force, and clients are refused meanwhile."
+	}
+	if len(d.standing) > 0 {
+		why = append(why, "the manager leaves alone what stands still, and has nothing drain: "+some(d.standing))
+		if len(dark) == 0 {
+			d.Fix = "End that first; or say --force, and they are drained once it ends."
+		}
 	}
 	if len(why) == 0 {
 		return false

@@ -59,17 +59,23 @@ func annotate(ctx context.Context, c client.Client, o client.Object, undo bool, 
 	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, body), client.FieldOwner(drainManager))
 }
 
-// DrainTargets tells targets of a TargetGroup to drain, or with undo to take connections again. A write of spec raises the
-// group's generation, so that what the manager says of an earlier drain is not taken for this one's.
-func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) error {
+// DrainTargets tells targets of a TargetGroup to drain, or with undo to take connections again: Machines by their annotation, others
+// in spec. A write of spec raises the group's generation, so that what the manager says of an earlier drain is not taken for this
+// one's. still says what keeps some from taking connections after an undo; empty: nothing.
+func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) (still string, err error) {
 	key := types.NamespacedName{Namespace: t.Namespace, Name: t.Group}
 	mirror := false
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	var ofTheirs []place
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		g := &v1alpha1.TargetGroup{}
 		if err := h.client.Get(ctx, key, g); err != nil {
 			return err
 		}
 		places, err := t.find(&Objects{TargetGroups: []*v1alpha1.TargetGroup{g}})
+		if err == nil && ofMachines(g) {
+			ofTheirs = places
+			return nil
+		}
 		if mirror = mirrorsNodes(g); err != nil || mirror || !t.tell(places, undo) {
 			return err
 		}
@@ -77,11 +83,13 @@ func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("writing spec.targets of TargetGroup %s: %w", key, err)
+		return "", fmt.Errorf("writing spec.targets of TargetGroup %s: %w", key, err)
 	case mirror:
-		return h.disable(ctx, key, undo)
+		return "", h.disable(ctx, key, undo)
+	case ofTheirs != nil:
+		return h.disableMachines(ctx, ofTheirs, undo)
 	}
-	return nil
+	return "", nil
 }
 
 // tell writes to the targets of one group what they are to do; false: they do it already. All of them take connections again
@@ -164,6 +172,9 @@ func (d *Drain) Follow(ctx context.Context, hub *Hub, t Targets, every time.Dura
 	last := ""
 	for {
 		o, err := hub.Look(ctx, t.Namespace)
+		if err == nil && d.ofMachines {
+			o.Machines, err = hub.lookAtMachines(ctx, t.Namespace)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil // what was found last is what there is to say

@@ -52,7 +52,7 @@ func databases() *v1alpha1.TargetGroup {
 func TestDrainOfAGroupIsWrittenToItsSpec(t *testing.T) {
 	all := Targets{Namespace: "prod", Group: "databases"}
 	h := hubOf(t, databases(), nil)
-	if err := h.DrainTargets(t.Context(), all, false); err != nil {
+	if _, err := h.DrainTargets(t.Context(), all, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range groupIn(t, h).Spec.Targets {
@@ -65,7 +65,7 @@ func TestDrainOfAGroupIsWrittenToItsSpec(t *testing.T) {
 	if err := h.client.Update(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.DrainTargets(t.Context(), all, true); err != nil {
+	if _, err := h.DrainTargets(t.Context(), all, true); err != nil {
 		t.Fatal(err)
 	}
 	g = groupIn(t, h)
@@ -97,13 +97,13 @@ func TestDrainOfAnAgentsGroupWaitsForTheEndOfAnEarlierOne(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := h.DrainTargets(t.Context(), Targets{Namespace: "prod", Group: "databases"}, false); err != nil {
+	if _, err := h.DrainTargets(t.Context(), Targets{Namespace: "prod", Group: "databases"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if g := groupIn(t, h); !g.Drains(0) || g.Spec.Targets[0].State != "" || looks < 3 {
 		t.Errorf("after %d looks: %v, %q", looks, g.Annotations, g.Spec.Targets[0].State)
 	}
-	if err := h.DrainTargets(t.Context(), Targets{Namespace: "prod", Group: "databases"}, true); err != nil || groupIn(t, h).Drains(0) {
+	if _, err := h.DrainTargets(t.Context(), Targets{Namespace: "prod", Group: "databases"}, true); err != nil || groupIn(t, h).Drains(0) {
 		t.Errorf("undone, it drains: %v", err)
 	}
 }

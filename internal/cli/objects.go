@@ -13,6 +13,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Objects are what explanations and overviews look at: those of the hub that were
@@ -33,6 +35,9 @@ type Objects struct {
 	Services []*corev1.Service
 	// Nodes of a tenant cluster, likewise.
 	Nodes []*corev1.Node
+	// Machines of the hub that targets stand for; nil: nobody looked. still says why those that were asked about may not be written now.
+	Machines []*unstructured.Unstructured
+	still    map[types.UID]string
 	// Events of the Service and the LoadBalancer that were asked about.
 	Events []*eventsv1.Event
 	// EventsHidden are the kinds, Service or LoadBalancer, whose events were asked for and may not be read.

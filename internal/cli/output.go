@@ -224,6 +224,9 @@ type Drain struct {
 	Fix     string `json:"fix,omitempty"`
 	// marks are the targets as they were when this was planned.
 	marks []mark
+	// ofMachines: some of them are Machines. standing are those that nobody may write now, with why.
+	ofMachines bool
+	standing   []string
 }
 
 // DrainState is how far a drain has come.

@@ -58,7 +58,7 @@ func TestMembers(t *testing.T) {
 		name string
 		tell func(*fleetOf)
 	}{
-		{"disabled", disabledMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
+		{"disabled", disabledMachine}, {"drained", drainedMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
 		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"rights", rightsTaken},
 	} {
 		t.Run(story.name, func(t *testing.T) {
