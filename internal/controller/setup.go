@@ -138,7 +138,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	w.groups = &targetgroup.Reconciler{Client: w.client, Fleet: w.fleet, Versions: w.versions, Queue: &kit.Queue{}, Now: time.Now}
 	w.fleet.Subscribe(w.pools.FleetChanged)
 	w.fleet.Subscribe(w.groups.FleetChanged)
-	o.Metrics.MustRegister(poolCollector{w.pools, w.keeper})
+	o.Metrics.MustRegister(poolCollector{w.pools, w.keeper}, tenant.NewCollector(w.tenants))
 	if err := w.remember(ctx); err != nil {
 		return err
 	}

@@ -53,11 +53,14 @@ type Reconciler struct {
 	pace *kit.Pace
 
 	mu     sync.Mutex
-	agents map[types.UID]sightings // by the Tenant's UID
+	agents map[string]sightings // by the Tenant's name
 }
 
-// sightings are of a Tenant's agent, and of one that is refused.
-type sightings struct{ agent, refused sighting }
+// sightings are of the agent of the Tenant with that UID, and of one that is refused.
+type sightings struct {
+	tenant         types.UID
+	agent, refused sighting
+}
 
 // sighting is when a word was first seen.
 type sighting struct {
@@ -67,7 +70,7 @@ type sighting struct {
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, Queue: &kit.Queue{}, pace: &kit.Pace{From: Pause, UpTo: pauseMost}, agents: map[types.UID]sightings{}}
+	return &Reconciler{Options: o, Queue: &kit.Queue{}, pace: &kit.Pace{From: Pause, UpTo: pauseMost}, agents: map[string]sightings{}}
 }
 
 // NamespaceChanged writes the usage of a namespace's Tenant soon.
@@ -83,6 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.pace.Forget(req.Name)
+			r.unhear(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -301,9 +305,7 @@ func (r *Reconciler) delete(ctx context.Context, t *v1alpha1.Tenant, namespace *
 	if err := kit.LetGo(ctx, r.Client, t, Finalizer); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	delete(r.agents, t.UID)
-	r.mu.Unlock()
+	r.unhear(t.Name)
 	r.Logger.Info("tenant gone", "tenant", t.Name)
 	return nil
 }
@@ -324,14 +326,17 @@ func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant, f *facts) (t
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil || lease == nil {
-		delete(r.agents, t.UID)
+		delete(r.agents, t.Name)
 		return 0, err
 	}
 	renewal := ""
 	if lease.Spec.RenewTime != nil {
 		renewal = lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 	}
-	s := r.agents[t.UID]
+	s := r.agents[t.Name]
+	if s.tenant != t.UID {
+		s = sightings{tenant: t.UID}
+	}
 	left := s.agent.left(renewal, r.Now())
 	f.lease, f.silent = lease, left <= 0
 	again := max(left, 0)
@@ -341,8 +346,15 @@ func (r *Reconciler) agent(ctx context.Context, t *v1alpha1.Tenant, f *facts) (t
 			again = cmp.Or(min(again, left), left)
 		}
 	}
-	r.agents[t.UID] = s
+	r.agents[t.Name] = s
 	return again, nil
+}
+
+// unhear forgets the agent of a Tenant that is gone.
+func (r *Reconciler) unhear(tenant string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.agents, tenant)
 }
 
 // left is how long it is until who said that last counts as silent.
