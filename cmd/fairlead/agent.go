@@ -43,6 +43,7 @@ Of several agents of one cluster one should work: give each --leader-elect. What
 	f.StringVar(&o.Filter.ClassPrefix, "class-prefix", app.DefaultClassPrefix, "what stands before the slash in the spec.loadBalancerClass of Services that are ours")
 	f.BoolVar(&o.Filter.Unclassed, "default", true, "serve Services without spec.loadBalancerClass too")
 	f.BoolVar(&o.Filter.ExposeLoadBalancers, "expose-loadbalancers", false, "expose each Service of type LoadBalancer that another load balancer serves, but those that say fairlead.dev/expose-loadbalancer: \"false\"")
+	f.BoolVar(&o.Management, "management", false, "in Cluster API's management cluster, where that isn't the hub: have the hub serve LoadBalancers over Machines, and hold Machines until its proxies have stopped")
 	metricsFlags(c, &o.Metrics)
 	f.StringVar(&o.HealthAddress, "health-address", "", "address of /healthz and /readyz alone; empty: none")
 	f.BoolVar(&o.LeaderElection.Enabled, "leader-elect", o.LeaderElection.Enabled, "let one of several agents work, by a Lease in the tenant's namespace fairlead-system")

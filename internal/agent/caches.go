@@ -59,7 +59,12 @@ func tenantCache() cache.Options {
 	return cache.Options{
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: &shared,
-		ByObject:                     map[client.Object]cache.ByObject{&v1.Node{}: {Transform: slimNode}},
+		ByObject: map[client.Object]cache.ByObject{
+			&v1.Node{}: {Transform: slimNode},
+			// In a management cluster the controller of members reads these, too, and changes its copies.
+			&clusterv1.LoadBalancer{}: {UnsafeDisableDeepCopy: new(bool)},
+			&v1alpha1.TargetGroup{}:   {UnsafeDisableDeepCopy: new(bool)},
+		},
 	}
 }
 
@@ -108,15 +113,20 @@ type informers interface {
 
 // known returns once all that the controllers read is cached, of both clusters. Whoever doesn't lead caches none of it, and should not
 // ask: it would begin to.
-func known(ctx context.Context, tenant, hub informers) error {
-	for _, k := range []struct {
+func known(ctx context.Context, tenant, hub informers, mirrors bool) error {
+	type read struct {
 		where string
 		cache informers
 		kind  client.Object
-	}{
+	}
+	all := []read{
 		{"the tenant's cluster", tenant, &v1.Service{}}, {"the tenant's cluster", tenant, &v1.Node{}},
 		{"the hub", hub, &clusterv1.LoadBalancer{}}, {"the hub", hub, &v1alpha1.TargetGroup{}},
-	} {
+	}
+	if mirrors {
+		all = append(all, read{"the tenant's cluster", tenant, &clusterv1.LoadBalancer{}}, read{"the tenant's cluster", tenant, &v1alpha1.TargetGroup{}})
+	}
+	for _, k := range all {
 		if _, err := k.cache.GetInformer(ctx, k.kind); err != nil {
 			return fmt.Errorf("caching %T of %s: %w", k.kind, k.where, err)
 		}

@@ -30,7 +30,7 @@ func TestBothClustersAreWaitedFor(t *testing.T) {
 		tenant, hub, want error
 	}{{"both", nil, nil, nil}, {"no hub", nil, away, away}, {"no tenant", away, nil, away}} {
 		tenant, hub := &cached{never: c.tenant}, &cached{never: c.hub}
-		if err := known(t.Context(), tenant, hub); !errors.Is(err, c.want) {
+		if err := known(t.Context(), tenant, hub, false); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if c.want == nil && (!slices.Equal(tenant.asked, []string{"*v1.Service", "*v1.Node"}) || !slices.Equal(hub.asked, []string{"*v1beta1.LoadBalancer", "*v1alpha1.TargetGroup"})) {

@@ -79,3 +79,12 @@ func (d *defaults) class() string {
 	}
 	return oldest.Name
 }
+
+// proxied says whether proxies serve a class. It is known once the hub has shown the class.
+func (d *defaults) proxied(class string) (yes, known bool) {
+	c := &v1alpha1.LoadBalancerClass{}
+	if !d.synced.Load() || d.hub.Get(context.Background(), types.NamespacedName{Name: class}, c) != nil { // reads memory
+		return false, false
+	}
+	return c.Spec.Proxy != nil, true
+}

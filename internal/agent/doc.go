@@ -8,7 +8,9 @@
 //	Node ────node.Target, Place──────SSA──▶ TargetGroup nodes-0, …
 //	kube-system's UID ───────────────SSA──▶ Lease fairlead-agent
 //
-// The thinking is in the pure packages service and node; here are the caches, the writes and
+// In Cluster API's management cluster it mirrors LoadBalancers over Machines, too, as package management says (mirrors.go).
+//
+// The thinking is in the pure packages service, node and management; here are the caches, the writes and
 // what keeps them few:
 //
 //   - A Service costs four writes until it is published: finalizer and LoadBalancer in parallel,

@@ -32,6 +32,7 @@ const (
 type epochs struct {
 	services *services
 	nodes    *nodes
+	mirrors  *mirrors // nil: none are
 	contact  *Contact
 	bond     *Bond
 	noted    func()
@@ -79,6 +80,13 @@ func (e *epochs) round(ctx context.Context) (wrote int64, err error) {
 	list := &clusterv1.LoadBalancerList{}
 	if err := e.contact.hub.List(ctx, list, client.InNamespace(e.contact.namespace)); err != nil {
 		return 0, fmt.Errorf("listing LoadBalancers: %w", err)
+	}
+	if e.mirrors != nil {
+		mirrored, err := e.mirrors.round(ctx, list.Items, groups.Items)
+		if err != nil {
+			return 0, err
+		}
+		n += mirrored
 	}
 	backends := map[string]*v1alpha1.TargetGroup{}
 	for i := range groups.Items {

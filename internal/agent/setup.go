@@ -54,6 +54,9 @@ type Options struct {
 	Filter   service.Filter
 	Scheme   *runtime.Scheme
 	Logger   *slog.Logger
+	// Members, in a management cluster of Cluster API whose hub is another one, follow the Machines behind its LoadBalancers, which
+	// are mirrored to the hub; nil: none is.
+	Members Members
 	// Metrics gets the agent's.
 	Metrics prometheus.Registerer
 }
@@ -63,6 +66,9 @@ type Options struct {
 func ManagerOptions(o Options, m manager.Options) manager.Options {
 	timeout := shutdown
 	m.Scheme, m.MapperProvider, m.Cache = o.Scheme, mapper, tenantCache()
+	if o.Members != nil {
+		m.MapperProvider = managementMapper
+	}
 	m.Logger = logr.FromSlogHandler(o.Logger.Handler())
 	m.Metrics, m.HealthProbeBindAddress = metricsserver.Options{BindAddress: "0"}, "0"
 	m.GracefulShutdownTimeout = &timeout
@@ -116,7 +122,13 @@ func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) (complete func(c
 	if err != nil {
 		return nil, err
 	}
-	e := &epochs{services: s, nodes: n, contact: c, bond: b, noted: l.soon, log: o.Logger}
+	var mirrored *mirrors
+	if o.Members != nil {
+		if mirrored, err = setupMirrors(mgr, hub, o, m, d, b, events); err != nil {
+			return nil, err
+		}
+	}
+	e := &epochs{services: s, nodes: n, mirrors: mirrored, contact: c, bond: b, noted: l.soon, log: o.Logger}
 	for _, r := range []manager.Runnable{hub, d, events, l, e} {
 		if err := mgr.Add(r); err != nil {
 			return nil, fmt.Errorf("adding a part of the agent: %w", err)
@@ -129,7 +141,7 @@ func Setup(mgr manager.Manager, o Options, c *Contact, b *Bond) (complete func(c
 			return nil, err
 		}
 	}
-	return func(ctx context.Context) error { return known(ctx, mgr.GetCache(), hub.GetCache()) }, nil
+	return func(ctx context.Context) error { return known(ctx, mgr.GetCache(), hub.GetCache(), o.Members != nil) }, nil
 }
 
 func setupServices(mgr manager.Manager, hub cluster.Cluster, o Options, m *metrics, d *defaults, b *Bond, events *recorder) (*services, error) {

@@ -10,8 +10,12 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent"
 	"fairlead.dev/fairlead/internal/agent/service"
+	"fairlead.dev/fairlead/internal/controller"
+	"fairlead.dev/fairlead/internal/patience"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -34,6 +38,8 @@ type AgentOptions struct {
 	// Tenant is its name in the hub. Default: HubNamespace.
 	Tenant string
 	Filter service.Filter
+	// Management has LoadBalancers over Machines mirrored to the hub, and follows these Machines.
+	Management bool
 	// Metrics are shown to those whom the tenant's cluster knows.
 	Metrics MetricsOptions
 	// HealthAddress serves /healthz and /readyz alone; empty: nothing.
@@ -95,6 +101,9 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 		Instance: host + "_" + string(uuid.NewUUID()), Filter: o.Filter,
 		Scheme: scheme, Logger: o.Logger,
 	}
+	if o.Management {
+		options.Members = members(tenant, scheme, o.Logger)
+	}
 	lock, err := leaderLock(tenant, v1alpha1.AgentLease)
 	if err != nil {
 		return err
@@ -114,6 +123,17 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 		return fmt.Errorf("running the agent: %w", err)
 	}
 	return nil
+}
+
+// members follow Machines in a management cluster whose hub is another one.
+func members(cluster *rest.Config, scheme *runtime.Scheme, logger *slog.Logger) agent.Members {
+	return func(mgr manager.Manager, hub agent.Hub) (func(types.NamespacedName), error) {
+		watcher, err := client.NewWithWatch(patience.Config(cluster), client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+		if err != nil {
+			return nil, fmt.Errorf("making the management cluster's client: %w", err)
+		}
+		return controller.SetupElsewhere(mgr, controller.ElsewhereOptions{Logger: logger, Watcher: watcher, Hub: hub})
+	}
 }
 
 func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface, contact *agent.Contact, bond *agent.Bond) (*life, error) {

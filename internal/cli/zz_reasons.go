@@ -65,6 +65,8 @@ func reasonText(reason string) string {
 		return "It was asked to leave, serves nothing new, and waits for what is open; wait."
 	case "Left":
 		return "It has left; start it again, or delete this Proxy."
+	case "LoadBalancersMissing":
+		return "LoadBalancers of a management cluster are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
 	case "MembersUnhealthy":
 		return "Some serving targets fail their check; see to those that status.targets names, or mend the check."
 	case "NameTaken":

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,12 +30,16 @@ const lookForMachines = 10 * time.Second
 
 // newMembers makes the reconciler of Machines behind LoadBalancers.
 func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
+	recorder := "fairlead-manager"
+	if w.elsewhere != nil {
+		recorder = "fairlead-agent"
+	}
 	clusters := endpoint.New(endpoint.Options{
 		Logger: w.Logger.With("controller", Members), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
 	})
 	return member.New(member.Options{
 		Logger: w.Logger.With("controller", Members), Client: w.client, Cache: w.mgr.GetCache(), Reader: w.mgr.GetAPIReader(), Clusters: clusters,
-		Fleet: w.fleet, Asked: w.groups.Proxies, Versions: w.versions, Events: eventsOf[*clusterv1.LoadBalancer]{w.mgr.GetEventRecorder("fairlead-manager"), "Release"}, Now: time.Now,
+		Elsewhere: w.elsewhere, Fleet: w.fleet, Asked: w.groups.Proxies, Versions: w.versions, Events: eventsOf[*clusterv1.LoadBalancer]{w.mgr.GetEventRecorder(recorder), "Release"}, Now: time.Now,
 	}), clusters
 }
 
@@ -47,11 +52,6 @@ func (w *wiring) addMembers() error {
 		return err
 	}
 	if err := w.watches(c,
-		watch{of: &clusterv1.LoadBalancer{}, when: predicate.NewPredicateFuncs(func(o client.Object) bool {
-			l, ok := o.(*clusterv1.LoadBalancer)
-			return !ok || member.Concerns(l)
-		})},
-		watch{of: &v1alpha1.TargetGroup{}, to: member.OfGroup},
 		watch{of: &discoveryv1.EndpointSlice{}, to: r.OfSlice},
 		watch{&v1alpha1.LoadBalancerClass{}, func(ctx context.Context, o client.Object) []reconcile.Request {
 			return w.inNamespace(ctx, "", func(l *clusterv1.LoadBalancer) bool { return l.Spec.ClassName == o.GetName() && member.Concerns(l) })
@@ -65,7 +65,25 @@ func (w *wiring) addMembers() error {
 	); err != nil {
 		return err
 	}
-	if err := c.Watch(barrier{r.Queue, w.complete, nil}); err != nil {
+	return w.followMembers(c, r, clusters, barrier{r.Queue, w.complete, nil})
+}
+
+// followMembers has the controller of members hear of LoadBalancers, TargetGroups and Machines.
+func (w *wiring) followMembers(c ctrlcontroller.Controller, r *member.Reconciler, clusters *endpoint.Reconciler, b barrier) error {
+	var groups predicate.Predicate
+	if w.elsewhere != nil { // in the hub it is remember that forgets
+		groups = predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool { w.versions.Forget(e.Object); return true }}
+	}
+	if err := w.watches(c,
+		watch{of: &clusterv1.LoadBalancer{}, when: predicate.NewPredicateFuncs(func(o client.Object) bool {
+			l, ok := o.(*clusterv1.LoadBalancer)
+			return !ok || member.Concerns(l)
+		})},
+		watch{&v1alpha1.TargetGroup{}, member.OfGroup, groups},
+	); err != nil {
+		return err
+	}
+	if err := c.Watch(b); err != nil {
 		return err
 	}
 	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {

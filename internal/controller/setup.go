@@ -21,6 +21,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
 	"fairlead.dev/fairlead/internal/controller/machine"
+	"fairlead.dev/fairlead/internal/controller/member"
 	"fairlead.dev/fairlead/internal/controller/pool"
 	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
@@ -178,6 +179,9 @@ type wiring struct {
 	pools         *pool.Reconciler
 	tenants       *tenant.Reconciler
 	groups        *targetgroup.Reconciler
+
+	// elsewhere speaks for the proxies in a management cluster whose hub is another one; nil: this is the hub.
+	elsewhere member.Elsewhere
 }
 
 func (w *wiring) readLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
@@ -222,9 +226,12 @@ func (w *wiring) sumsChanged(pools, namespaces []string) {
 
 // new makes a controller whose workers start once all memory is complete.
 func (w *wiring) new(name string, r reconcile.Reconciler, workers int) (ctrlcontroller.Controller, error) {
-	yes := true
+	yes, timeout := true, 10*time.Minute
+	if w.elsewhere != nil {
+		timeout = 0 // it is the agent's manager that says how long it waits
+	}
 	return ctrlcontroller.New(name, w.mgr, ctrlcontroller.Options{
-		Reconciler: kit.Patient{Reconciler: r}, MaxConcurrentReconciles: workers, CacheSyncTimeout: 10 * time.Minute,
+		Reconciler: kit.Patient{Reconciler: r}, MaxConcurrentReconciles: workers, CacheSyncTimeout: timeout,
 		SkipNameValidation: &yes, // one process may run several managers
 	})
 }

@@ -16,6 +16,8 @@ const (
 	ConditionTargetsFollowed = "TargetsFollowed"
 	// ConditionEndpointPublished: the Cluster whose control plane it is for has its endpoint. Only with role ControlPlane and a Cluster.
 	ConditionEndpointPublished = "EndpointPublished"
+	// ConditionMirrored: the hub has it as it stands in its management cluster, where an agent mirrors it. Only there.
+	ConditionMirrored = "Mirrored"
 )
 
 // Reasons in a LoadBalancer's conditions, in a port's error, in events and in metrics. Each comment says what the user does.
@@ -114,6 +116,10 @@ const (
 	Finalizer = "fairlead.dev/address"
 	// MembersFinalizer holds a LoadBalancer of Machines until none of them carries its hook any more, and its TargetGroups are gone.
 	MembersFinalizer = "fairlead.dev/members"
+	// MirrorFinalizer holds a LoadBalancer in a management cluster until the hub has let go of what mirrors it.
+	MirrorFinalizer = "fairlead.dev/mirror"
+	// HubAnnotation on a LoadBalancer in a management cluster is the UID of the hub in which proxies served it last.
+	HubAnnotation = "fairlead.dev/hub-uid"
 	// DisabledAnnotation takes a target out and keeps it out; presence counts.
 	DisabledAnnotation = "loadbalancer.cluster.x-k8s.io/disabled"
 	// ClassAnnotation on a Cluster has a LoadBalancer of that class made for its control plane.

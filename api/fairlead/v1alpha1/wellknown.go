@@ -33,7 +33,7 @@ const TargetsNodes = "nodes"
 
 // Annotations.
 const (
-	// AnnotationOrigin names what an agent made an object from, as Service/namespace/name.
+	// AnnotationOrigin names what an agent made an object from, as Service/namespace/name, or LoadBalancer/namespace/name.
 	AnnotationOrigin = "fairlead.dev/origin"
 	// AnnotationOriginUID is the UID of the same object.
 	AnnotationOriginUID = "fairlead.dev/origin-uid"

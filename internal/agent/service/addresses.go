@@ -42,7 +42,7 @@ func (w *Wanted) addresses(s *v1.Service, at Place, existing *clusterv1.LoadBala
 		if err != nil || !w.asks(a) {
 			continue
 		}
-		if existing == nil || slices.Contains(existing.Spec.Addresses, a.String()) && !wishRefused(existing) {
+		if existing == nil || slices.Contains(existing.Spec.Addresses, a.String()) && !WishRefused(existing) {
 			w.Spec.Addresses = append(w.Spec.Addresses, a.String())
 		}
 	}
@@ -96,11 +96,11 @@ func (w *Wanted) asks(a netip.Addr) bool {
 
 // WishDropped tells whether want leaves out an address that existing wants and can't have.
 func WishDropped(want Wanted, existing *clusterv1.LoadBalancer) bool {
-	return existing != nil && len(want.Spec.Addresses) == 0 && len(existing.Spec.Addresses) > 0 && wishRefused(existing)
+	return existing != nil && len(want.Spec.Addresses) == 0 && len(existing.Spec.Addresses) > 0 && WishRefused(existing)
 }
 
-// wishRefused tells whether the hub can't grant a wish: no address at all, or none of one family.
-func wishRefused(l *clusterv1.LoadBalancer) bool {
+// WishRefused tells whether the hub can't grant a wish: no address at all, or none of one family.
+func WishRefused(l *clusterv1.LoadBalancer) bool {
 	refused := func(kind string, status metav1.ConditionStatus) bool {
 		c := meta.FindStatusCondition(l.Status.Conditions, kind)
 		if c == nil || c.Status != status || c.ObservedGeneration != l.Generation {

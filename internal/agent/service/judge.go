@@ -30,6 +30,8 @@ const (
 	ReasonBackendMissing = "BackendMissing"
 	// ReasonServicesMissing: Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day.
 	ReasonServicesMissing = "ServicesMissing"
+	// ReasonLoadBalancersMissing: LoadBalancers of a management cluster are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day.
+	ReasonLoadBalancersMissing = "LoadBalancersMissing"
 	// ReasonNodesMissing: most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day.
 	ReasonNodesMissing = "NodesMissing"
 )

@@ -33,7 +33,7 @@ func (r *Reconciler) letGo(ctx context.Context, l *clusterv1.LoadBalancer, class
 		by, _ := r.witness(l, class) // where it is not known who, every proxy
 		left, err := r.clear(ctx, of, by)
 		if apierrors.IsForbidden(err) {
-			left, err = fmt.Sprintf("the manager may not write what is to be taken away: apply config/rbac/cluster-api (%v)", err), nil
+			left, err = fmt.Sprintf("%s may not write what is to be taken away: apply %s (%v)", r.who(), r.rights(), err), nil
 		}
 		if err != nil {
 			return reconcile.Result{}, err
@@ -70,8 +70,8 @@ func (r *Reconciler) vanished(ctx context.Context, of types.NamespacedName) erro
 		return err // it is there: the cache lags, and wakes it
 	}
 	left := ""
-	if t := proof.JudgeTrouble(r.Fleet.All()); t.Mute && r.fresh(of) {
-		left = "no proxy has said anything yet, as where this hub is being restored"
+	if why := r.mute(); why != "" && r.fresh(of) {
+		left = why
 	} else {
 		left, err = r.clear(ctx, of, r.everyProxy())
 	}
@@ -80,6 +80,17 @@ func (r *Reconciler) vanished(ctx context.Context, of types.NamespacedName) erro
 		r.Queue.AddAfter(of.Namespace, of.Name, lookAgain)
 	}
 	return err
+}
+
+// mute says why nobody has yet been heard who would know of a LoadBalancer that is missing; "": somebody was.
+func (r *Reconciler) mute() string {
+	if r.Elsewhere != nil {
+		return "it is missing, and this cluster may be being restored"
+	}
+	if t := proof.JudgeTrouble(r.Fleet.All()); t.Mute {
+		return "no proxy has said anything yet, as where this hub is being restored"
+	}
+	return ""
 }
 
 // fresh says that a LoadBalancer was first missed less than DefaultMaxWait ago: a restore may yet bring it.
@@ -141,7 +152,7 @@ func (r *Reconciler) strip(ctx context.Context, of types.NamespacedName) (string
 		case served.Empty():
 			return "", nil // there is none
 		}
-		return "the manager may not read Machines: apply config/rbac/cluster-api", nil
+		return fmt.Sprintf("%s may not read Machines: apply %s", r.who(), r.rights()), nil
 	}
 	objects, err := r.list(ctx, r.Reader, kind, of.Namespace)
 	if err != nil {

@@ -53,7 +53,9 @@ type Options struct {
 	Client        client.Client
 	Cache, Reader client.Reader
 	Clusters      Clusters
-	Fleet         *fleet.Fleet
+	// Elsewhere speaks for the proxies where the hub is another cluster than the Machines'; then there is no Fleet, and nobody is Asked.
+	Elsewhere Elsewhere
+	Fleet     *fleet.Fleet
 	// Asked are the proxies that may have connections to a TargetGroup's targets, sorted by name.
 	Asked func(context.Context, *v1alpha1.TargetGroup) ([]*proof.Proxy, error)
 	// Versions of TargetGroups.
@@ -100,7 +102,9 @@ func New(o Options) *Reconciler {
 	r := &Reconciler{
 		Options: o, Queue: &kit.Queue{}, known: map[types.NamespacedName]known{}, leaving: map[leaver]time.Time{}, pins: map[pin]pinned{}, pools: map[string]string{}, missed: map[types.NamespacedName]time.Time{},
 	}
-	o.Fleet.Subscribe(r.fleetChanged)
+	if o.Fleet != nil {
+		o.Fleet.Subscribe(r.fleetChanged)
+	}
 	return r
 }
 
@@ -156,7 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return r.letGo(ctx, l, class)
 	}
-	if class != nil && !r.watched().Empty() { // else nothing of it is written, and there is nothing to take away before it goes
+	if (class != nil || r.Elsewhere != nil) && !r.watched().Empty() { // else nothing of it is written, and there is nothing to take away before it goes
 		if err := kit.Guard(ctx, r.Client, l, clusterv1.MembersFinalizer); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -173,7 +177,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		plan = machines.Make(v.Facts)
 		var p *problem
-		if p, failed = refusal(r.write(ctx, v, &plan)); p != nil {
+		if p, failed = r.refusal(r.write(ctx, v, &plan)); p != nil {
 			v.problem = p
 		}
 	}
@@ -183,7 +187,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // refusal tells what write failed at apart: what is to be said, and tried again later, and what passes by itself, as where an
 // object was written meanwhile.
-func refusal(err error) (*problem, error) {
+func (r *Reconciler) refusal(err error) (*problem, error) {
 	if err == nil {
 		return nil, nil
 	}
@@ -198,7 +202,7 @@ func refusal(err error) (*problem, error) {
 		case apierrors.IsConflict(e), errors.Is(e, context.Canceled):
 			passing = append(passing, e)
 		case apierrors.IsForbidden(e) && (out == nil || out.reason != clusterv1.ReasonForbidden):
-			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("the manager may not do what its Machines need: apply config/rbac/cluster-api, or see what forbids it (%v)", e)}
+			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("%s may not do what its Machines need: apply %s, or see what forbids it (%v)", r.who(), r.rights(), e)}
 		case out == nil:
 			out = &problem{clusterv1.ReasonWriteFailed, fmt.Sprintf("it is tried again, while all else goes on: %v", e)}
 		}
@@ -206,8 +210,28 @@ func refusal(err error) (*problem, error) {
 	return out, errors.Join(passing...)
 }
 
+// who follows the Machines, as messages name it.
+func (r *Reconciler) who() string {
+	if r.Elsewhere != nil {
+		return "the agent"
+	}
+	return "the manager"
+}
+
+// rights are where it gets them.
+func (r *Reconciler) rights() string {
+	if r.Elsewhere != nil {
+		return "config/rbac/management"
+	}
+	return "config/rbac/cluster-api"
+}
+
 // ours says whether a LoadBalancer's targets are Machines that are to be followed, and returns its class; nil: there is none.
 func (r *Reconciler) ours(ctx context.Context, l *clusterv1.LoadBalancer) (*v1alpha1.LoadBalancerClass, bool, error) {
+	if r.Elsewhere != nil { // classes and Tenants are the hub's
+		yes, _ := build.OfMachines(l, nil, nil)
+		return nil, yes, nil
+	}
 	tenant, err := kit.TenantOf(ctx, r.Client, l.Namespace)
 	if err != nil {
 		return nil, false, err

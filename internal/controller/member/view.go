@@ -51,7 +51,7 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 		}
 	}
 	if kind := r.watched(); kind.Empty() {
-		stop(clusterv1.ReasonNotInstalled, "the hub serves no Machines, or the manager may not read them: install Cluster API, and apply config/rbac/cluster-api")
+		stop(clusterv1.ReasonNotInstalled, fmt.Sprintf("no Machines are served here, or %s may not read them: install Cluster API, and apply %s", r.who(), r.rights()))
 	} else {
 		objects, err := r.list(ctx, from, kind, l.Namespace)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 //
 //	class proxy       the proxies of the class's pool, and all that may have connections to a target
 //	class service     the EndpointSlices of the hub's Service, and the time that connections have
+//	hub elsewhere     the hub's TargetGroups, by their status
 //
 // A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none.
 type witness interface {
@@ -47,6 +48,8 @@ type entry struct {
 // witness of a LoadBalancer's members. A problem says why it isn't known who that is.
 func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) (witness, *problem) {
 	switch {
+	case r.Elsewhere != nil:
+		return elsewhere{r.Elsewhere}, nil
 	case class != nil && class.Spec.Proxy != nil:
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil
 	case class != nil && class.Spec.Service != nil:
@@ -73,6 +76,9 @@ func (r *Reconciler) proxiesOf(pool string) witness {
 
 // everyProxy speaks where it isn't known, or not any more, which pool served.
 func (r *Reconciler) everyProxy() witness {
+	if r.Elsewhere != nil {
+		return elsewhere{r.Elsewhere}
+	}
 	return &proxies{all: r.Fleet.All(), asked: r.Asked}
 }
 
@@ -107,4 +113,28 @@ func (p *proxies) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered fun
 		return nil, err
 	}
 	return (&machines.Group{Object: g, Proxies: asked, Since: func(t *v1alpha1.Target) proof.Version { return entered(t).version }}).Seen, nil
+}
+
+// Elsewhere speaks for the proxies of a hub that is another cluster than the Machines'. It is safe for concurrent use, and wakes
+// LoadBalancers through the Queue.
+type Elsewhere interface {
+	// Sees returns what the hub says of the targets of a TargetGroup that is here, each by its place. since is the generation in
+	// which one was first seen as it stands there now: what the hub says of an earlier one is of another time.
+	Sees(ctx context.Context, g *v1alpha1.TargetGroup, since func(*v1alpha1.Target) int64) (func(at int) rules.Sight, error)
+}
+
+// elsewhere is the witness of LoadBalancers that the proxies of such a hub serve. A hub that can't be reached is no reason to
+// stand still: it just has no new word.
+type elsewhere struct{ hub Elsewhere }
+
+func (elsewhere) still() string { return "" }
+
+func (elsewhere) keeps() string { return "" }
+
+func (elsewhere) pool() string { return "" }
+
+func (elsewhere) again() time.Duration { return 0 }
+
+func (e elsewhere) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered func(*v1alpha1.Target) entry) (func(at int) rules.Sight, error) {
+	return e.hub.Sees(ctx, g, func(t *v1alpha1.Target) int64 { return entered(t).generation })
 }

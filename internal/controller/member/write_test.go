@@ -30,7 +30,7 @@ func TestWhatAWriteFailedAt(t *testing.T) {
 		"a right is missing":   {err: errors.Join(invalid, forbidden), reason: clusterv1.ReasonForbidden, says: "quota"},
 		"of a group of errors": {err: errors.Join(errors.Join(conflict, invalid), nil), reason: clusterv1.ReasonWriteFailed, says: "a webhook", passes: true},
 	} {
-		p, passing := refusal(c.err)
+		p, passing := (&Reconciler{}).refusal(c.err)
 		if (p == nil) != (c.reason == "") || p != nil && (p.reason != c.reason || !strings.Contains(p.message, c.says)) || (passing != nil) != c.passes {
 			t.Errorf("%s: %+v, %v", name, p, passing)
 		}

@@ -1,0 +1,82 @@
+package management
+
+import (
+	"strings"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/member"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Problem is why the hub hasn't got a LoadBalancer as it stands here: a reason of the API, cause and fix.
+type Problem struct{ Reason, Message string }
+
+// told are the conditions that are the hub's.
+var told = []string{
+	clusterv1.ConditionAccepted, clusterv1.ConditionAddressGranted, clusterv1.ConditionProgrammed, clusterv1.ConditionReady, clusterv1.ConditionDegraded,
+}
+
+// Status is what a LoadBalancer is to say, on top of what others wrote there. have is the hub's, nil if it has none; same says that
+// it is as it stands here: what the hub says of another generation is shown, and not taken for a word on this one. where names it.
+func Status(l, have *clusterv1.LoadBalancer, same bool, where string, problem *Problem) clusterv1.LoadBalancerStatus {
+	s := *l.Status.DeepCopy()
+	s.TargetKind = "Machine." + clusterv1.GroupVersion.Group
+	if selector, err := member.Selector(l); err == nil { // else the controller of members says so
+		s.TargetSelector = cut(selector.String(), 4000)
+	}
+	if have != nil && have.DeletionTimestamp == nil {
+		s.Addresses, s.Ports = have.Status.Addresses, have.Status.Ports
+		for _, kind := range told {
+			c := meta.FindStatusCondition(have.Status.Conditions, kind)
+			if c == nil {
+				continue
+			}
+			next := metav1.Condition{Type: kind, Status: c.Status, Reason: c.Reason, Message: c.Message}
+			switch old := meta.FindStatusCondition(l.Status.Conditions, kind); {
+			case same && c.ObservedGeneration == have.Generation:
+				next.ObservedGeneration = l.Generation
+			case old != nil:
+				next.ObservedGeneration = min(old.ObservedGeneration, l.Generation-1)
+			}
+			meta.SetStatusCondition(&s.Conditions, next)
+		}
+	}
+	if problem == nil && !same {
+		return s // what was written is on its way
+	}
+	m := metav1.Condition{Type: clusterv1.ConditionMirrored, Status: metav1.ConditionTrue, Reason: clusterv1.ReasonAsExpected, Message: "It is " + where + ".", ObservedGeneration: l.Generation}
+	if problem != nil {
+		m.Status, m.Reason, m.Message = metav1.ConditionFalse, problem.Reason, cut(sentence(problem.Message), 1000)
+	}
+	meta.SetStatusCondition(&s.Conditions, m)
+	return s
+}
+
+// Known says that the hub's manager has looked at a LoadBalancer, and so knows who may send to its targets.
+func Known(have *clusterv1.LoadBalancer) bool {
+	return have != nil && meta.FindStatusCondition(have.Status.Conditions, clusterv1.ConditionAccepted) != nil
+}
+
+// Served says that the hub's proxies serve a LoadBalancer as it stands there.
+func Served(have *clusterv1.LoadBalancer) bool {
+	if have == nil || have.DeletionTimestamp != nil {
+		return false
+	}
+	c := meta.FindStatusCondition(have.Status.Conditions, clusterv1.ConditionProgrammed)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == have.Generation
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.TrimSuffix(strings.ToUpper(s[:1])+s[1:], ".") + "."
+}
