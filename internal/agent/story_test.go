@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
-	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
 	"fairlead.dev/fairlead/internal/testkit"
 	v1 "k8s.io/api/core/v1"
@@ -144,7 +143,7 @@ func absent(err error) error {
 func (w *world) released(name string) {
 	w.Helper()
 	w.serviceThat(name, "is released", func(s *v1.Service) error {
-		if len(s.Finalizers) > 0 || len(s.Status.LoadBalancer.Ingress) > 0 || len(s.Status.Conditions) > 0 || service.Marked(s) || s.Annotations[v1alpha1.AnnotationPublished] != "" {
+		if left(s) {
 			return errors.New("something is left")
 		}
 		return nil
