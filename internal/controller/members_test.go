@@ -59,7 +59,7 @@ func TestMembers(t *testing.T) {
 		tell func(*fleetOf)
 	}{
 		{"disabled", disabledMachine}, {"drained", drainedMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
-		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"rights", rightsTaken},
+		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"rights", rightsTaken}, {"exchanged", exchanged},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			h := &hub{t: t, control: whole.control, api: whole.api, name: story.name}

@@ -1,0 +1,72 @@
+package controller_test
+
+import (
+	"errors"
+	"fmt"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/member"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// exchanged: another LoadBalancer takes the place of a control plane's first one, over the same Machines. While both are there each holds a
+// Machine for itself; when the first one goes, its hooks go, and nothing of the second one's.
+func exchanged(f *fleetOf) {
+	m, other := f.machine("a1", "prod"), f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	first, next := f.lb, f.lb.DeepCopy()
+	next.ObjectMeta = metav1.ObjectMeta{Namespace: f.name, Name: "next"}
+	next.Status = clusterv1.LoadBalancerStatus{}
+	next.Spec.Selector = &metav1.LabelSelector{
+		MatchLabels:      map[string]string{member.ClusterNameLabel: "prod"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: member.ControlPlaneLabel, Operator: metav1.LabelSelectorOpExists}},
+	}
+	f.create(next)
+	f.lb = next
+	f.states("a1=active", "a2=active")
+	f.holders(m, "api", "next")
+	f.holders(other, "api", "next")
+
+	f.delete(first)
+	f.until("the first LoadBalancer to go", func(ctx ctx) error {
+		if err := f.api.Get(ctx, client.ObjectKeyFromObject(first), first); !apierrors.IsNotFound(err) {
+			return errors.Join(err, errors.New("it is there"))
+		}
+		return nil
+	})
+	f.holders(m, "next")
+	f.holders(other, "next")
+	f.states("a1=active", "a2=active")
+
+	f.proxy.busy = map[string]int64{"a1": 1}
+	f.delete(m)
+	f.states("a1=removing", "a2=active")
+	f.holders(m, "next")
+	f.proxy.busy = nil
+	f.holders(m)
+	f.collect(m)
+	f.states("a2=active")
+}
+
+// holders waits until a Machine is held for just these of the LoadBalancers api and next.
+func (f *fleetOf) holders(m *unstructured.Unstructured, want ...string) {
+	f.t.Helper()
+	f.until(fmt.Sprintf("Machine %s to be held for %v", m.GetName(), want), func(ctx ctx) error {
+		if err := f.api.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
+			return err
+		}
+		var got []string
+		for _, name := range []string{"api", "next"} {
+			if member.Hooked(m.GetAnnotations(), name) {
+				got = append(got, name)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Errorf("it is held for %v: %v", got, m.GetAnnotations())
+		}
+		return nil
+	})
+}
