@@ -173,11 +173,13 @@ func testHostileMetadata(t *testing.T, s *siege) {
 	for _, l := range []*clusterv1.LoadBalancer{owned, stuck, bare, marked} {
 		at[l.Name] = netip.MustParseAddr(l.Status.Addresses[0].Value)
 		if l == bare { // not even our finalizer is there: it goes at once, and what it held is kept for it
-			if err := s.mallory.Patch(ctx, l, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.mallory.Delete(ctx, l); err != nil {
+			s.eventually("it to go before the manager has put its finalizer back", func(ctx context.Context) error {
+				if err := s.mallory.Patch(ctx, l, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+					return err
+				}
+				return s.mallory.Delete(ctx, l, client.Preconditions{ResourceVersion: &l.ResourceVersion})
+			})
+		} else if err := s.mallory.Delete(ctx, l); err != nil {
 			t.Fatal(err)
 		}
 		s.eventually("the address of "+l.Name+" to be free, or kept", func(ctx context.Context) error {
