@@ -94,7 +94,15 @@ func machinesByService(h *hub, restart func(meanwhile func())) {
 	f.delete(one)
 	f.endpoints("api", "10.0.0.1 serving terminating", "10.0.0.2 ready serving")
 	before := f.drains(one, "no EndpointSlice has it ready any more")
-	restart(func() {})
+	seen := time.Now().Unix()
+	restart(func() { // the message is in whole seconds, and a manager starts in less
+		f.eventually("the next second", func(ctx) error {
+			if time.Now().Unix() == seen {
+				return errors.New("it is the same")
+			}
+			return nil
+		})
+	})
 	f.until("the next manager to count anew", func(ctx ctx) error {
 		if f.drains(one, "no EndpointSlice has it ready any more") == before {
 			return errors.New("it has not")
