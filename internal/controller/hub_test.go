@@ -210,13 +210,18 @@ func (h *hub) manager(election app.LeaderElection) (stop func()) {
 	if testing.Verbose() {
 		log = slog.NewMultiHandler(log, slog.NewTextHandler(os.Stderr, nil))
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- app.RunManagerWith(ctx, cfg, app.ManagerOptions{
+	return h.running("manager", func(ctx ctx) error {
+		return app.RunManagerWith(ctx, cfg, app.ManagerOptions{
 			Logger: slog.New(log), LeaderElection: election,
 		})
-	}()
+	})
+}
+
+// running runs a program until the test ends or stop is called.
+func (h *hub) running(what string, program func(ctx) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- program(ctx) }()
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -225,7 +230,7 @@ func (h *hub) manager(election app.LeaderElection) (stop func()) {
 		stopped = true
 		cancel()
 		if err := <-done; err != nil {
-			h.t.Errorf("manager: %v", err)
+			h.t.Errorf("%s: %v", what, err)
 		}
 	}
 	h.t.Cleanup(stop)

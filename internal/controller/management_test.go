@@ -1,7 +1,6 @@
 package controller_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -119,22 +118,7 @@ func (m *managed) agent() (stop func()) {
 		Logger: slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelInfo})).With("part", "agent"),
 	}
 	here, hub := m.as(v1alpha1.SystemNamespace, v1alpha1.AgentServiceAccount), m.elsewhere.as(m.elsewhere.name, v1alpha1.AgentServiceAccount)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- app.RunAgentWith(ctx, here, hub, o) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			m.t.Errorf("agent: %v", err)
-		}
-	}
-	m.t.Cleanup(stop)
-	return stop
+	return m.running("agent", func(ctx ctx) error { return app.RunAgentWith(ctx, here, hub, o) })
 }
 
 // inHub are what the hub has of the LoadBalancer: itself, and its TargetGroups.
