@@ -135,13 +135,13 @@ func TestProxyServesReportsAndReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubetest.Eventually(t, soon, "the deleted report to be back", member(v1alpha1.ReportedGone, 0))
-	if r, err = h.report(t.Context(), "edge-1"); err != nil {
-		t.Fatal(err)
-	}
-	r.Members = nil
-	if err := h.client.Update(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	kubetest.Eventually(t, soon, "emptying the report", func(ctx context.Context) error {
+		if r, err = h.report(ctx, "edge-1"); err != nil {
+			return err
+		}
+		r.Members = nil
+		return h.client.Update(ctx, r)
+	})
 	kubetest.Eventually(t, soon, "the emptied report to be whole", member(v1alpha1.ReportedGone, 0))
 	px, err := h.proxy(t.Context(), "edge-1")
 	if err != nil {

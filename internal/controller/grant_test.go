@@ -63,10 +63,9 @@ func granted(h *hub) {
 	}
 
 	// Another port: the ledger lists it, and the generation is judged anew.
-	second.Spec.Ports = append(second.Spec.Ports, clusterv1.Port{Port: 443, Protocol: clusterv1.ProtocolTCP})
-	if err := h.api.Update(h.t.Context(), second); err != nil {
-		h.t.Fatal(err)
-	}
+	h.change(second, func(client.Object) {
+		second.Spec.Ports = append(second.Spec.Ports, clusterv1.Port{Port: 443, Protocol: clusterv1.ProtocolTCP})
+	})
 	wait(h, address, "two ports", func(a *v1alpha1.Address) error {
 		if got := fmt.Sprint(a.Spec.Holders[0].Ports); got != "[TCP/80 TCP/443]" {
 			return fmt.Errorf("ports %s", got)
@@ -119,10 +118,9 @@ func refused(h *hub) {
 	if s := l.Status.Ports[0]; s.Error != clusterv1.ReasonPortNotPermitted || s.Message == "" {
 		h.t.Errorf("port %+v", s)
 	}
-	l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: 8080, Protocol: clusterv1.ProtocolTCP})
-	if err := h.api.Update(h.t.Context(), l); err != nil {
-		h.t.Fatal(err)
-	}
+	h.change(l, func(client.Object) {
+		l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: 8080, Protocol: clusterv1.ProtocolTCP})
+	})
 	h.eventually("the second port to be in the ledger", func(ctx ctx) error {
 		a := h.address(l)
 		if err := h.api.Get(ctx, client.ObjectKeyFromObject(a), a); err != nil {
@@ -163,15 +161,8 @@ func classless(h *hub) {
 	class.Annotations = map[string]string{v1alpha1.AnnotationDefaultClass: "true"}
 	h.create(pool, class)
 	h.waitFor(l, "Accepted=True", "AddressGranted=False/NamespaceNotAdmitted", "Ready=False/NamespaceNotAdmitted")
-	pool.Spec.Use = &v1alpha1.PoolUse{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": h.name}}}
-	h.eventually("the pool to be opened", func(ctx ctx) error {
-		fresh := &v1alpha1.AddressPool{}
-		if err := h.api.Get(ctx, client.ObjectKeyFromObject(pool), fresh); err != nil {
-			return err
-		}
-		fresh.Spec = pool.Spec
-		return h.api.Update(ctx, fresh)
-	})
+	opened := &v1alpha1.PoolUse{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": h.name}}}
+	h.change(pool, func(client.Object) { pool.Spec.Use = opened })
 	h.waitFor(l, "AddressGranted=True")
 	if l.Spec.ClassName != class.Name || len(l.Finalizers) != 1 || len(l.Spec.Addresses) != 1 || l.Spec.Addresses[0] != addressOf(l) {
 		h.t.Errorf("class %q, finalizers %v, addresses %v", l.Spec.ClassName, l.Finalizers, l.Spec.Addresses)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // example is a Service, and what is to be seen of it at nodes' ports.
@@ -219,8 +220,9 @@ func (s *site) play(t *testing.T, e example) {
 	}
 	for i, step := range e.steps {
 		if step.change != nil {
+			before := client.MergeFrom(service.DeepCopy())
 			step.change(&service.Spec)
-			if err := s.api.Update(t.Context(), service); err != nil {
+			if err := s.api.Patch(t.Context(), service, before); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -86,8 +86,9 @@ func TestInstall(t *testing.T) {
 	if web.Status.LoadBalancer.Ingress[0].IP != served.String() {
 		t.Errorf("it is served at %s", web.Status.LoadBalancer.Ingress[0].IP)
 	}
+	was := client.MergeFrom(web.DeepCopy())
 	web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "admin", Port: 9090})
-	if err := tenant.api.Update(t.Context(), web); err != nil {
+	if err := tenant.api.Patch(t.Context(), web, was); err != nil {
 		t.Fatal(err)
 	}
 	tenant.served(t, "web", 9090)

@@ -160,16 +160,18 @@ func (s *shop) shareOneQueue() {
 	s.t.Helper()
 	level, schema := &flowcontrolv1.PriorityLevelConfiguration{}, &flowcontrolv1.FlowSchema{}
 	level.Name, schema.Name = "fairlead-tenants", "fairlead-tenants"
+	before := map[client.Object]client.Patch{}
 	for _, o := range []client.Object{level, schema} {
 		if err := s.api.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			s.t.Fatal(err)
 		}
+		before[o] = client.MergeFrom(o.DeepCopyObject().(client.Object))
 	}
 	queuing := level.Spec.Limited.LimitResponse.Queuing
 	queuing.Queues, queuing.HandSize, queuing.QueueLengthLimit = 1, 1, 1000
 	schema.Spec.DistinguisherMethod = nil
 	for _, o := range []client.Object{level, schema} {
-		if err := s.api.Update(s.t.Context(), o); err != nil {
+		if err := s.api.Patch(s.t.Context(), o, before[o]); err != nil {
 			s.t.Fatal(err)
 		}
 	}

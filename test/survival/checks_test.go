@@ -87,8 +87,9 @@ func nodesWithoutKubeProxy(t *testing.T, w *world) {
 // registerNode gives a tenant a Node that nobody runs Pods on.
 func registerNode(t *testing.T, tenant *fleet.Tenant, name string, address netip.Addr) {
 	t.Helper()
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{Unschedulable: true}}
-	must(t, tenant.API.Create(t.Context(), n))
-	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address.String()}}
-	must(t, tenant.API.Status().Update(t.Context(), n))
+	must(t, tenant.API.Create(t.Context(), &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.NodeSpec{Unschedulable: true},
+		Status:     v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address.String()}}},
+	}))
 }
