@@ -10,9 +10,10 @@
 //
 // What may differ is named in differences_linux_test.go, with why. The second test
 // has a hub and a tenant cluster whose nodes are kube-proxy's own, and MetalLB's
-// controller in the hub, and judges the traffic from a client to the hub's Service:
+// controller in the hub, and judges the traffic from a client to addresses of MetalLB,
+// and from a Pod of the hub's to ClusterIPs, in both families:
 //
-//	client ──▶ hub-1 (kube-proxy) ──▶ node-1, node-2 (kube-proxy) ──▶ Pods
+//	client, Pod of the hub's ──▶ hub-1 (kube-proxy) ──▶ node-1, node-2 (kube-proxy) ──▶ Pods
 //
 // All of it needs root, nft, bin/kube and bin/metallb.
 package differential

@@ -28,10 +28,18 @@ import (
 )
 
 const (
-	tenantName = "prod"
-	// served is what MetalLB gives addresses of.
-	served      = "10.70.0.0/24"
+	tenantName  = "prod"
 	metricsPort = 9400
+)
+
+// Prefixes, IPv4's and IPv6's.
+var (
+	// served is what MetalLB gives addresses of.
+	served = []netip.Prefix{netip.MustParsePrefix("10.70.0.0/24"), netip.MustParsePrefix("fd00:70::/120")}
+	// clusterIPs are the hub's.
+	clusterIPs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")}
+	// hubPodCIDRs are where the hub's Pods are.
+	hubPodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.245.0.0/16"), netip.MustParsePrefix("fd00:10:245::/48")}
 )
 
 // cluster is a control plane, and a client that may do everything.
@@ -50,7 +58,7 @@ func startCluster(t testing.TB, name string) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c := &cluster{t: t, ControlPlane: kubetest.Start(t, testkit.Options{Name: name, ControllerFlags: []string{"--node-monitor-grace-period=1h"}})}
+	c := &cluster{t: t, ControlPlane: kubetest.Start(t, testkit.Options{Name: name, DualStack: true, ControllerFlags: []string{"--node-monitor-grace-period=1h"}})}
 	var err error
 	if c.api, err = client.New(c.RESTConfig(), client.Options{Scheme: s}); err != nil {
 		t.Fatal(err)
@@ -58,11 +66,13 @@ func startCluster(t testing.TB, name string) *cluster {
 	return c
 }
 
-// node registers one as its kubelet would.
-func (c *cluster) node(name, address string) {
+// node registers the host of a number as its kubelet would.
+func (c *cluster) node(name string, number int) {
 	c.t.Helper()
 	c.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
+		Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: address(number)}, {Type: corev1.NodeInternalIP, Address: address6(number)},
+		},
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}})
 }
@@ -127,8 +137,10 @@ func startFairlead(t testing.TB, hub, tenant *cluster) {
 	}
 	kubetest.StartProcess(t, testkit.Command{Name: "manager", Path: program, Args: []string{"manager",
 		"--kubeconfig=" + hub.account(v1alpha1.SystemNamespace, "fairlead-manager"), "--metrics-address=" + hub.metrics()}})
-	hub.createText(`{apiVersion: fairlead.dev/v1alpha1, kind: LoadBalancerClass, metadata: {name: hub}, spec: {service: {type: LoadBalancer}}}`)
-	hub.createText(`{apiVersion: fairlead.dev/v1alpha1, kind: Tenant, metadata: {name: ` + tenantName + `}, spec: {defaultClass: hub, targetCIDRs: [10.20.0.0/24]}}`)
+	for name, kind := range map[string]corev1.ServiceType{"hub": corev1.ServiceTypeLoadBalancer, "inside": corev1.ServiceTypeClusterIP} {
+		hub.createText(fmt.Sprintf(`{apiVersion: fairlead.dev/v1alpha1, kind: LoadBalancerClass, metadata: {name: %s}, spec: {service: {type: %s}}}`, name, kind))
+	}
+	hub.createText(`{apiVersion: fairlead.dev/v1alpha1, kind: Tenant, metadata: {name: ` + tenantName + `}, spec: {targetCIDRs: [10.20.0.0/24, "fd00:20::/64"]}}`)
 	kubetest.StartProcess(t, testkit.Command{Name: "agent", Path: program, Args: []string{"agent", "--tenant=" + tenantName,
 		"--hub-kubeconfig=" + hub.account(tenantName, v1alpha1.AgentServiceAccount),
 		"--kubeconfig=" + tenant.account(v1alpha1.SystemNamespace, "fairlead-agent"), "--metrics-address=" + tenant.metrics()}})
@@ -165,5 +177,5 @@ func startMetalLB(t testing.TB, n *network, hub *cluster) {
 		Env: []string{"METALLB_POD_NAME=" + pod}, Args: []string{
 			"--kubeconfig=" + hub.Kubeconfig(), "--namespace=" + namespace, "--webhook-mode=disabled", "--disable-cert-rotation", "--port=7472", "--health-probe-port=7473",
 		}})
-	hub.createText(`{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: public, namespace: ` + namespace + `}, spec: {addresses: ["` + served + `"]}}`)
+	hub.createText(`{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: public, namespace: ` + namespace + `}, spec: {addresses: ["` + served[0].String() + `", "` + served[1].String() + `"]}}`)
 }
