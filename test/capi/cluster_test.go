@@ -46,15 +46,15 @@ type cluster struct {
 	endpoint  netip.AddrPort
 	// loadBalancer is that of its control plane.
 	loadBalancer *clusterv1.LoadBalancer
-	// held says that the load balancer holds its Machines.
+	// held says that the load balancer holds its Machines, and publishes its endpoint.
 	held bool
 }
 
 // startCluster makes a Cluster with one control plane Machine, behind a load balancer, and waits until Cluster API reaches it there.
-func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, observe func(context.Context, []capiv1.Machine) error) *cluster {
+func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, held bool, observe func(context.Context, []capiv1.Machine) error) *cluster {
 	h.t.Helper()
 	began := time.Now()
-	c := &cluster{t: h.t, hub: h, namespace: l.Namespace, loadBalancer: l}
+	c := &cluster{t: h.t, hub: h, namespace: l.Namespace, loadBalancer: l, held: held}
 	c.cloud = h.startCloud(l.Namespace, machines, observe)
 	h.create(l)
 	c.endpoint = c.served(l)
@@ -96,13 +96,16 @@ func (c *cluster) served(l *clusterv1.LoadBalancer) netip.AddrPort {
 	return netip.AddrPortFrom(address, apiServerPort)
 }
 
-// publish says where the Cluster's control plane is, waits until the Cluster says so too, and lets the infrastructure go on.
+// publish says where the Cluster's control plane is, unless its load balancer does, waits until the Cluster says so too, and lets the
+// infrastructure go on.
 func (c *cluster) publish() {
 	c.t.Helper()
 	began := time.Now()
-	c.hub.create(&clusterv1.ClusterEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName}, Spec: clusterv1.ClusterEndpointSpec{
-		Cluster: clusterName, Host: c.endpoint.Addr().String(), Port: int32(c.endpoint.Port()), Type: clusterv1.ClusterEndpointExternalControlPlane,
-	}})
+	if !c.held {
+		c.hub.create(&clusterv1.ClusterEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName}, Spec: clusterv1.ClusterEndpointSpec{
+			Cluster: clusterName, Host: c.endpoint.Addr().String(), Port: int32(c.endpoint.Port()), Type: clusterv1.ClusterEndpointExternalControlPlane,
+		}})
+	}
 	wait(c.t, c.hub.api, c.object(), soon, "endpoint "+c.endpoint.String(), func(o *capiv1.Cluster) error {
 		e := o.Spec.ControlPlaneEndpoint
 		if got := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))); got != c.endpoint.String() {

@@ -23,7 +23,7 @@ func overHeldMembers(namespace string) *clusterv1.LoadBalancer {
 	return &clusterv1.LoadBalancer{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
 		Spec: clusterv1.LoadBalancerSpec{
-			ClassName: namespace, ClusterName: clusterName,
+			ClassName: namespace, ClusterName: clusterName, Role: clusterv1.RoleControlPlane,
 			TargetKind:   &clusterv1.KindReference{APIGroup: capiv1.GroupVersion.Group, Kind: "Machine"},
 			Ports:        []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
 			DrainTimeout: &metav1.Duration{Duration: watchesEnd},

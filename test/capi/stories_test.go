@@ -57,11 +57,10 @@ func (w world) start(h *hub) *cluster {
 	var c *cluster
 	if w.held {
 		h.operators(namespace, fmt.Sprintf("127.79.%d.0/24", w.number), w.plane)
-		c = h.startCluster(machines, overHeldMembers(namespace), nil)
-		c.held = true
+		c = h.startCluster(machines, overHeldMembers(namespace), true, nil)
 	} else {
 		h.tenant(namespace, machines, w.plane)
-		c = h.startCluster(machines, overWrittenMembers(namespace, w.plane), func(ctx context.Context, all []capiv1.Machine) error {
+		c = h.startCluster(machines, overWrittenMembers(namespace, w.plane), false, func(ctx context.Context, all []capiv1.Machine) error {
 			return h.writeMembers(ctx, namespace, all)
 		})
 	}
