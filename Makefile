@@ -1,6 +1,6 @@
 # Fairlead. Two commands do everything: make demo and make test.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-capi bench-capi check generate bench bench-dataplane build kube metallb capi components
+.PHONY: help demo test test-capi bench-capi check generate bench bench-dataplane build kube metallb capi clusterctl components
 # One set of build flags, so that all builds and tests share one compile cache.
 export CGO_ENABLED := 0
 BIG := GOGC=off GOMEMLIMIT=3GiB
@@ -20,7 +20,7 @@ test: build kube metallb ## As root: all tests: units, data planes in network na
 	CGO_ENABLED=1 go test -race -timeout 10m $(PURE)
 	go -C hack/kube test -timeout 10m ./...
 
-test-capi: build kube capi ## As root: load balancers of control planes under Cluster API's own controllers; ARGS=-all tells all stories
+test-capi: build kube capi clusterctl ## As root: load balancers of control planes under Cluster API's own controllers; ARGS=-all tells all stories
 	go -C test/capi vet ./... && go -C test/capi test -parallel 4 -timeout 40m -v . $(ARGS)
 
 bench-capi: build kube capi ## As root: what clients of such control planes lose, with hooks and without, by data plane; and a hundred Clusters at once
@@ -57,6 +57,9 @@ metallb: ## bin/metallb: MetalLB's controller, a hub's Services for tests
 
 capi: ## bin/capi: Cluster API's controllers, for tests; with an empty build cache 13 minutes of CPU time
 	@hack/capi/build.sh bin/capi
+
+clusterctl: ## bin/clusterctl: Cluster API's command, for tests
+	@hack/clusterctl/build.sh bin/clusterctl
 
 # The version of the release; metadata.yaml must have its series.
 VERSION ?= v0.1.0

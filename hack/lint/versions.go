@@ -13,10 +13,11 @@ import (
 // beside are the modules beside ours that are built on the same machines, and which of what they share with us must have one version: these
 // paths and all below them; nil is all. MetalLB and Cluster API don't compile with newer Kubernetes libraries than their own, nor these with much of what we have.
 var beside = map[string][]string{
-	"hack/kube/go.mod":    nil,
-	"hack/metallb/go.mod": commonly,
-	"hack/capi/go.mod":    commonly,
-	"test/capi/go.mod":    append([]string{"k8s.io", "sigs.k8s.io/controller-runtime"}, commonly...),
+	"hack/kube/go.mod":       nil,
+	"hack/metallb/go.mod":    commonly,
+	"hack/capi/go.mod":       commonly,
+	"hack/clusterctl/go.mod": commonly,
+	"test/capi/go.mod":       append([]string{"k8s.io", "sigs.k8s.io/controller-runtime"}, commonly...),
 }
 
 // commonly are those that hang on nothing of Kubernetes.

@@ -18,6 +18,6 @@
 // -all has all of them be told of each (make bench-capi). A table of what was lost ends them.
 //
 // Cluster API's programs listen on all interfaces and at ports that nobody can choose: the test runs itself again in a network
-// namespace that leads nowhere. It needs root, bin/kube and bin/capi (make test-capi), which is why it is a module of
+// namespace that leads nowhere. It needs root, bin/kube, bin/capi and bin/clusterctl (make test-capi), which is why it is a module of
 // its own.
 package capi
