@@ -38,9 +38,12 @@ func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tena
 	f.comforts(l)
 	f.endpoint(l, tenant)
 	f.targets(l, class, tenant)
-	if class != nil && class.Spec.Service != nil {
+	switch {
+	case class != nil && class.Spec.Service != nil:
 		f.onService(l, class, tenant)
-	} else {
+	case class != nil && class.Spec.HooksOnly != nil:
+		f.onOthers(l, class, tenant)
+	default:
 		f.onProxies(l)
 	}
 	f.ports(l)
@@ -87,8 +90,10 @@ func ValidateClass(class *v1alpha1.LoadBalancerClass) []lb.Problem {
 	switch p := class.Spec.Proxy; {
 	case class.Spec.Service != nil:
 		f.classService(class)
+	case class.Spec.HooksOnly != nil:
+		f.classHooksOnly(class)
 	case p == nil:
-		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy or spec.service are supported yet: use one")
+		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy, spec.service or spec.hooksOnly are supported yet: use one")
 	case p.Placement != "" && p.Placement != v1alpha1.PlacementEvery:
 		f.refuse("spec.proxy.placement", clusterv1.ReasonNotSupported, "placement %s is not supported yet: use placement Every", p.Placement)
 	case p.ClientAddress != "" && p.ClientAddress != v1alpha1.ClientAddressKeep && p.ClientAddress != v1alpha1.ClientAddressHide:

@@ -246,28 +246,6 @@ func managerEvidence(o *Objects) (Evidence, bool) {
 	return Evidence{}, false
 }
 
-func classRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
-	r := Rung{Name: "class", State: OK}
-	name, class := o.classOf(l)
-	switch {
-	case l.Spec.InfrastructureRef != nil:
-		r.State, r.Message = Skipped, fmt.Sprintf("none: %s %s implements it", l.Spec.InfrastructureRef.Kind, l.Spec.InfrastructureRef.Name)
-	case class == nil && o.hidden("loadbalancerclasses"):
-		r.State, r.Message = Skipped, name+" (LoadBalancerClasses are not visible to you)"
-	case name == "":
-		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonNoClass, "no class is named and none is marked as default"
-	case class == nil:
-		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonClassNotFound, fmt.Sprintf("class %q doesn't exist", name)
-	case class.Spec.Service != nil:
-		r.Message = fmt.Sprintf("%s: a Service of the hub, of type %s, by the hub's own implementation", name, class.Spec.Service.Type)
-	case class.Spec.Proxy == nil:
-		r.Message = name
-	default:
-		r.Message = fmt.Sprintf("%s: proxies of pool %s, addresses of %s", name, class.Spec.Proxy.Pool, strings.Join(class.Spec.AddressPools, ", "))
-	}
-	return r
-}
-
 func addressRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r := Rung{Name: "address", State: OK}
 	c := condition(l.Status.Conditions, clusterv1.ConditionAddressGranted, l.Generation)

@@ -67,6 +67,8 @@ func reasonText(reason string) string {
 		return "It has left; start it again, or delete this Proxy."
 	case "LoadBalancersMissing":
 		return "LoadBalancers of a management cluster are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
+	case "ManagedElsewhere":
+		return "Somebody else manages the load balancer; its address, and whether it serves, are his to say."
 	case "MembersUnhealthy":
 		return "Some serving targets fail their check; see to those that status.targets names, or mend the check."
 	case "NameTaken":

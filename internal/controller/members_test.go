@@ -53,6 +53,9 @@ func TestMembers(t *testing.T) {
 	t.Run("byservice", func(t *testing.T) {
 		machinesByService(&hub{t: t, control: whole.control, api: whole.api, name: "byservice"}, restart)
 	})
+	t.Run("byothers", func(t *testing.T) {
+		machinesOfOthers(&hub{t: t, control: whole.control, api: whole.api, name: "byothers"}, restart)
+	})
 	t.Run("before", func(t *testing.T) { machinesBefore(&hub{t: t, control: whole.control, api: whole.api, name: "before"}) })
 	for i, story := range []struct {
 		name string

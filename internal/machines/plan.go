@@ -43,6 +43,8 @@ type Facts struct {
 	Cluster string
 	// Unchecked: nobody checks targets, so that they are to say whether their Machines are ready.
 	Unchecked bool
+	// Asks: what is wanted of a load balancer that somebody else manages is asked by the Machines' annotations.
+	Asks bool
 	// Waited says for how long a Machine has been to leave, be it there or not.
 	Waited func(uid string) time.Duration
 }
@@ -63,7 +65,7 @@ type Member struct {
 func (m *Member) Annotations(l *clusterv1.LoadBalancer) map[string]string {
 	d := m.Decision
 	if m.Forgotten {
-		d.State = ""
+		d.State, d.Asked = "", member.Absent
 	}
 	return member.Annotate(m.Machine.Annotations, l.Name, d, HookType(l), m.Seen.Deleting)
 }
@@ -190,6 +192,13 @@ func Make(f Facts) Plan {
 	}
 	slices.SortFunc(out.Members, func(a, b Member) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
 	out.decide(f.Shared)
+	for i := range out.Members {
+		if x := &out.Members[i]; x.Machine.Still() != "" {
+			x.Asked = member.WantedIn(x.Machine.Annotations, l.Name)
+		} else if f.Asks {
+			x.Asked = x.Want
+		}
+	}
 	if f.Shared.Frozen != "" {
 		out.Groups = have
 		return out

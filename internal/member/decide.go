@@ -128,6 +128,8 @@ type Decision struct {
 	Reason, Message string
 	// Want is what the TargetGroup is to say of it.
 	Want v1alpha1.TargetState
+	// Asked is what is wanted of a load balancer that somebody else manages, by the Machine's annotation; Absent: nothing.
+	Asked v1alpha1.TargetState
 	// Hook: its Machine is to carry the hook. A hook is written before Want, and taken off after what proved that it may.
 	Hook bool
 }

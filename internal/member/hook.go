@@ -50,8 +50,8 @@ func Hooked(annotations map[string]string, loadBalancer string) bool {
 	return drain || terminate
 }
 
-// Annotate returns what annotations are to be for a LoadBalancer whose target's decision is d: its state, and the hook of its
-// type where d wants one. State "" takes away all that is the LoadBalancer's. A Machine that is being deleted keeps the hook
+// Annotate returns what annotations are to be for a LoadBalancer whose target's decision is d: its state, what is asked, and the
+// hook of its type where d wants one. State "" takes away all that is the LoadBalancer's. A Machine that is being deleted keeps the hook
 // that it has, of whatever type. What others wrote stays as it is: so does a NameAnnotation that doesn't go with the states, as
 // where a control plane gives it to its Machines; then the states have their names. The map that it is given isn't changed.
 func Annotate(annotations map[string]string, loadBalancer string, d Decision, t clusterv1.HookType, deleting bool) map[string]string {
@@ -85,6 +85,7 @@ func Annotate(annotations map[string]string, loadBalancer string, d Decision, t 
 	default:
 		out[NameAnnotation], out[StatusAnnotation] = strings.Join(names, ","), strings.Join(each, ",")
 	}
+	ask(out, loadBalancer, d.Asked)
 	want := ""
 	if d.Hook {
 		if want = HookKey(t, loadBalancer); deleting && Hooked(annotations, loadBalancer) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Strip returns annotations without what any LoadBalancer wrote there: its state, its hook of whatever type, and the names of
-// LoadBalancers that went with the states. What others wrote stays: so does a NameAnnotation that a control plane gives to its
+// Strip returns annotations without what any LoadBalancer wrote there: its state, its hook of whatever type, what it
+// asked, and the names of LoadBalancers that went with the states. What others wrote stays: so does a NameAnnotation that a control plane gives to its
 // Machines, a hook of somebody else, and the annotation disabled, which is a person's. The map that it is given isn't changed.
 func Strip(annotations map[string]string) map[string]string {
 	out := annotations
@@ -15,7 +15,7 @@ func Strip(annotations map[string]string) map[string]string {
 	}
 	out = maps.Clone(out)
 	maps.DeleteFunc(out, func(key, value string) bool {
-		return isHook(key, value) || key == StatusAnnotation
+		return isHook(key, value) || key == StatusAnnotation || strings.HasPrefix(key, WantedPrefix)
 	})
 	return out
 }

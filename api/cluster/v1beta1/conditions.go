@@ -28,6 +28,8 @@ const (
 	ReasonProgrammed     = "Programmed"
 	ReasonReady          = "Ready"
 	ReasonAsExpected     = "AsExpected"
+	// ReasonManagedElsewhere: somebody else manages the load balancer; its address, and whether it serves, are his to say.
+	ReasonManagedElsewhere = "ManagedElsewhere"
 	// ReasonPending: wait; the message says for what.
 	ReasonPending = "Pending"
 	// ReasonInvalid: mend the field that the message names.

@@ -33,15 +33,18 @@ type facts struct {
 	said       string          // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
-	members    bool           // its targets are Machines, of which the controller of members speaks in the status
-	groups     []string       // selected TargetGroups, sorted
-	barren     *proofless     // none of their targets may be sent to; nil: one may
-	service    *service.State // of the hub's Service, where that serves it in place of proxies
+	members    bool                       // its targets are Machines, of which the controller of members speaks in the status
+	groups     []string                   // selected TargetGroups, sorted
+	barren     *proofless                 // none of their targets may be sent to; nil: one may
+	service    *service.State             // of the hub's Service, where that serves it in place of proxies
+	others     *clusterv1.ObjectReference // the load balancer, where somebody else manages it
 }
 
 // granted says whether it has all addresses that it can't do without, and where from, or else why not.
 func (f *facts) granted() (ok bool, reason, message string) {
 	switch {
+	case f.others != nil:
+		return true, clusterv1.ReasonManagedElsewhere, fmt.Sprintf("whoever manages %s %s gives the address", f.others.Kind, f.others.Name)
 	case f.service != nil && len(f.service.Addresses) > 0:
 		return true, clusterv1.ReasonAddressGranted, f.service.Given()
 	case f.service != nil:
@@ -98,6 +101,9 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	if f.service != nil {
 		s.Addresses = append(s.Addresses, f.service.Addresses...)
 	}
+	if e := f.lb.Spec.Endpoint; f.others != nil && e != nil && e.Host != "" {
+		s.Addresses = append(s.Addresses, givenBy(e.Host))
+	}
 	s.Ports = portStatuses(f, ports)
 	failed := slices.DeleteFunc(slices.Clone(s.Ports), func(p clusterv1.PortStatus) bool { return p.Error == "" })
 
@@ -134,7 +140,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	switch {
 	case refused:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before the LoadBalancer is accepted")
-	case len(s.Addresses) == 0 && len(f.grant.Held) == 0:
+	case len(s.Addresses) == 0 && len(f.grant.Held) == 0 && f.others == nil:
 		set(clusterv1.ConditionProgrammed, no, clusterv1.ReasonPending, "nothing is served before an address is granted")
 	case programmed:
 		set(clusterv1.ConditionProgrammed, yes, reason, message)
@@ -150,7 +156,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	} else {
 		set(clusterv1.ConditionReady, no, cause.reason, cause.message)
 	}
-	if reason, message := degraded(f, programmed && !refused && len(s.Addresses) > 0, ports, failed); reason != "" {
+	if reason, message := degraded(f, programmed && !refused && (len(s.Addresses) > 0 || f.others != nil), ports, failed); reason != "" {
 		set(clusterv1.ConditionDegraded, yes, reason, message)
 	} else {
 		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")
@@ -253,6 +259,8 @@ func (f *facts) fromService(p clusterv1.PortStatus) (clusterv1.PortStatus, bool)
 func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortStatus) (bool, string, string) {
 	p := &f.programmed
 	switch {
+	case f.others != nil:
+		return true, clusterv1.ReasonManagedElsewhere, fmt.Sprintf("nobody here looks whether %s %s serves", f.others.Kind, f.others.Name)
 	case f.service != nil && f.service.Reason != "":
 		return false, f.service.Reason, f.service.Message
 	case f.service != nil && len(failed) == len(ports):

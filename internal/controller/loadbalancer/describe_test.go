@@ -37,6 +37,29 @@ func refusedBy(p ...proof.Problem) func(*facts) {
 	return func(f *facts) { f.programmed.Problems = p }
 }
 
+// Whoever manages the load balancer gives the address, as spec.endpoint says it, and is asked for nothing else.
+func TestALoadBalancerOfOthersIsReady(t *testing.T) {
+	for host, want := range map[string]string{"": "", "192.0.2.200": "IP 192.0.2.200 IPv4", "api.example.com": "Hostname api.example.com "} {
+		f := plain(func(f *facts) {
+			f.grant, f.programmed, f.members, f.others = ledger.Grant{}, proof.Programmed{}, true, &clusterv1.ObjectReference{Kind: "F5Pool", Name: "x"}
+			f.lb.Spec.Endpoint = &clusterv1.Endpoint{Host: host, Port: 6443}
+		})
+		s := describe(f)
+		got := ""
+		for _, a := range s.Addresses {
+			got += string(a.Type) + " " + a.Value + " " + string(a.Family)
+		}
+		for _, c := range []string{clusterv1.ConditionAccepted, clusterv1.ConditionAddressGranted, clusterv1.ConditionProgrammed, clusterv1.ConditionReady} {
+			if !meta.IsStatusConditionTrue(s.Conditions, c) {
+				t.Errorf("%q: %+v", host, s.Conditions)
+			}
+		}
+		if got != want || meta.IsStatusConditionTrue(s.Conditions, clusterv1.ConditionDegraded) {
+			t.Errorf("%q: %q, %+v", host, got, s.Conditions)
+		}
+	}
+}
+
 func problem(port uint16, effect lb.Effect, reason string) func(*facts) {
 	return func(f *facts) {
 		o := lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: "prod", Name: "web", Port: port}

@@ -142,6 +142,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if on, wait, err := r.onService(ctx, l, in, &f); on || err != nil {
 		return wait, err
 	}
+	if on, wait, err := r.onOthers(ctx, l, in, &f); on || err != nil {
+		return wait, err
+	}
 	if err := r.grant(ctx, l, in, &f); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -319,6 +322,9 @@ func (r *Reconciler) tell(l *clusterv1.LoadBalancer, reason string) {
 	kind, message := "Warning", c.Message
 	if c.Status == metav1.ConditionTrue {
 		kind, message = "Normal", fmt.Sprintf("Served on %s.", served(l))
+		if len(l.Status.Addresses) == 0 {
+			message = "Somebody else manages the load balancer."
+		}
 	}
 	r.Events.Event(l, kind, reason, message)
 }

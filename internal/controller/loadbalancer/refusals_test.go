@@ -50,7 +50,7 @@ func TestARefusalNamesTheFieldAndTheFix(t *testing.T) {
 		"a provider kind": {spec: func(s *spec) { s.ClassName, s.InfrastructureRef = "", &clusterv1.ObjectReference{Kind: "X", Name: "x"} }, class: none,
 			want: "spec.infrastructureRef: provider kinds are not supported yet: name a class instead."},
 		"a class of nothing": {class: func(c *class) *class { c.Spec.Proxy = nil; return c },
-			want: `spec.className: class "edge": spec: only classes with spec.proxy or spec.service are supported yet: use one.`},
+			want: `spec.className: class "edge": spec: only classes with spec.proxy, spec.service or spec.hooksOnly are supported yet: use one.`},
 		"placement One": {class: func(c *class) *class { c.Spec.Proxy.Placement = "One"; return c },
 			want: `spec.className: class "edge": spec.proxy.placement: placement One is not supported yet: use placement Every.`},
 		"a Service of two minds": {class: services(func(s *v1alpha1.ClassService) { s.Type, s.LoadBalancerClass = "ClusterIP", "x/y" }),

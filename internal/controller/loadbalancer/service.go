@@ -2,6 +2,7 @@ package loadbalancer
 
 import (
 	"context"
+	"net/netip"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -25,14 +26,8 @@ func (r *Reconciler) onService(ctx context.Context, l *clusterv1.LoadBalancer, i
 		}
 		return false, reconcile.Result{}, nil
 	}
-	for _, e := range r.Keeper.HeldBy(ref) {
-		if e.Phase == ipam.Granted && len(r.Keeper.FrozenBy(e.Pool)) > 0 {
-			return true, reconcile.Result{RequeueAfter: moment}, nil // nothing is given up while proxies serve on what they had
-		}
-	}
-	r.unasked(ref)
-	if err := r.Keeper.Release(ctx, ref); err != nil {
-		return true, reconcile.Result{}, err
+	if still, err := r.giveUp(ctx, ref); err != nil || still {
+		return true, reconcile.Result{RequeueAfter: moment}, err
 	}
 	groups, err := r.selected(ctx, l)
 	if err != nil {
@@ -51,6 +46,42 @@ func (r *Reconciler) onService(ctx context.Context, l *clusterv1.LoadBalancer, i
 		return true, reconcile.Result{}, err
 	}
 	return true, reconcile.Result{RequeueAfter: state.Again}, nil
+}
+
+// giveUp releases what a LoadBalancer has of the ledger, or says that it may not yet: nothing is given up while proxies serve on
+// what they had.
+func (r *Reconciler) giveUp(ctx context.Context, ref ipam.Ref) (still bool, err error) {
+	for _, e := range r.Keeper.HeldBy(ref) {
+		if e.Phase == ipam.Granted && len(r.Keeper.FrozenBy(e.Pool)) > 0 {
+			return true, nil
+		}
+	}
+	r.unasked(ref)
+	return false, r.Keeper.Release(ctx, ref)
+}
+
+// byOthers says that somebody else manages the class's load balancers.
+func (in *inputs) byOthers() bool { return in.class != nil && in.class.Spec.HooksOnly != nil }
+
+// onOthers is for a LoadBalancer whose load balancer somebody else manages, and says whether that is so. It has nothing of ours, and the
+// controller of members tells of its Machines.
+func (r *Reconciler) onOthers(ctx context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) (bool, reconcile.Result, error) {
+	if !in.byOthers() {
+		return false, reconcile.Result{}, nil
+	}
+	if still, err := r.giveUp(ctx, ipam.Ref{Namespace: l.Namespace, Name: l.Name}); err != nil || still {
+		return true, reconcile.Result{RequeueAfter: moment}, err
+	}
+	f.others = &in.class.Spec.HooksOnly.InfrastructureRef
+	return true, reconcile.Result{}, r.write(ctx, l, *f)
+}
+
+// givenBy is the address that whoever manages a load balancer gave it, as spec.endpoint has it.
+func givenBy(host string) clusterv1.LoadBalancerAddress {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return statusAddress(a.Unmap(), "")
+	}
+	return clusterv1.LoadBalancerAddress{Type: clusterv1.AddressTypeHostname, Value: host}
 }
 
 // orphaned takes away the Service of a LoadBalancer that is gone without having been released.

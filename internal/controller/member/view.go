@@ -42,8 +42,14 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	of := client.ObjectKeyFromObject(l)
 	v := &view{Facts: machines.Facts{LoadBalancer: l, Shared: machines.Held(l), Selects: func(*machines.Machine) bool { return false }}}
 	v.Unchecked = class != nil && class.Spec.Service != nil
+	v.Asks = class != nil && class.Spec.HooksOnly != nil
 	var unknown *problem
-	v.witness, unknown = r.witness(l, class)
+	v.witness, unknown = r.witness(l, class, func(uid string) map[string]string {
+		if o := v.objects[uid]; o != nil {
+			return o.GetAnnotations()
+		}
+		return nil
+	})
 	// stop has all stand still, and says why. What comes first is said.
 	stop := func(reason, message string) {
 		if v.Shared.Frozen == "" {

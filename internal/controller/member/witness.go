@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // witness knows what becomes of the members of one LoadBalancer: who sends to them, or speaks for who does. It is made anew for each
@@ -19,6 +20,7 @@ import (
 //	class proxy       the proxies of the class's pool, and all that may have connections to a target
 //	class service     the EndpointSlices of the hub's Service, and the time that connections have
 //	hub elsewhere     the hub's TargetGroups, by their status
+//	class hooksOnly   whoever manages the load balancer, by annotations of the Machines
 //
 // A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none.
 type witness interface {
@@ -45,8 +47,9 @@ type entry struct {
 	at time.Time
 }
 
-// witness of a LoadBalancer's members. A problem says why it isn't known who that is.
-func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) (witness, *problem) {
+// witness of a LoadBalancer's members. A problem says why it isn't known who that is. annotations are those of a Machine, by its
+// UID, once it is asked for them.
+func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, annotations func(uid string) map[string]string) (witness, *problem) {
 	switch {
 	case r.Elsewhere != nil:
 		return elsewhere{r.Elsewhere}, nil
@@ -54,6 +57,9 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil
 	case class != nil && class.Spec.Service != nil:
 		return r.endpointsOf(l, class), nil
+	case class != nil && class.Spec.HooksOnly != nil:
+		ref := class.Spec.HooksOnly.InfrastructureRef
+		return &others{of: client.ObjectKeyFromObject(l), who: fmt.Sprintf("whoever manages %s %s", ref.Kind, ref.Name), annotations: annotations}, nil
 	case class != nil:
 		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has neither proxies nor a Service, so that nobody can be asked: use one that has", class.Name)}
 	case l.Spec.ClassName == "":
