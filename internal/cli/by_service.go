@@ -16,10 +16,10 @@ func byService(o *Objects, l *clusterv1.LoadBalancer) bool {
 	return class != nil && class.Spec.Service != nil
 }
 
-// givenTo is the LoadBalancer of a class of Services that shows the address; nil: none does.
+// givenTo is the LoadBalancer that shows an address that no pool gave; nil: none does.
 func givenTo(o *Objects, a netip.Addr) *clusterv1.LoadBalancer {
 	for _, l := range o.LoadBalancers {
-		if byService(o, l) && slices.ContainsFunc(l.Status.Addresses, func(x clusterv1.LoadBalancerAddress) bool { return sameAddress(x.Value, a) }) {
+		if (byService(o, l) || byOthers(o, l)) && slices.ContainsFunc(l.Status.Addresses, func(x clusterv1.LoadBalancerAddress) bool { return sameAddress(x.Value, a) }) {
 			return l
 		}
 	}

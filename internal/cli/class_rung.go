@@ -7,6 +7,12 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 )
 
+// byOthers says that somebody else manages l's load balancer, so that nothing of ours serves it.
+func byOthers(o *Objects, l *clusterv1.LoadBalancer) bool {
+	_, class := o.classOf(l)
+	return class != nil && class.Spec.HooksOnly != nil
+}
+
 // classRung says what implements l.
 func classRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r := Rung{Name: "class", State: OK}

@@ -96,11 +96,16 @@ func mayTakeNew(o *Objects, g *v1alpha1.TargetGroup, i int) bool {
 }
 
 // passing returns what tells whether target i of a group that l selects passes the check by which proxies send it connections of
-// l: by what they report, for where l has a check of its own, a TargetGroup's status says nothing of that one. doubt is why it
-// can't be told; empty: it can.
+// l: by what they report, for where l has a check of its own, a TargetGroup's status says nothing of that one; or by what whoever
+// else sends says. doubt is why it can't be told; empty: it can.
 func passing(o *Objects, l *clusterv1.LoadBalancer) (passes func(g *v1alpha1.TargetGroup, i int) bool, doubt string) {
 	if byService(o, l) {
 		return func(g *v1alpha1.TargetGroup, i int) bool { return ready(&g.Spec.Targets[i]) }, ""
+	}
+	if byOthers(o, l) {
+		return func(g *v1alpha1.TargetGroup, i int) bool {
+			return slices.Contains(l.Status.ActiveTargets, g.Spec.Targets[i].Name)
+		}, ""
 	}
 	own := l.Spec.HealthCheck != nil && l.Spec.HealthCheck.Type != clusterv1.HealthCheckNone
 	if own {

@@ -36,7 +36,11 @@ func ExplainAddress(o *Objects, a netip.Addr) Explanation {
 	}
 	entry := o.entryAt(a)
 	if l := givenTo(o, a); entry == nil && l != nil {
-		e.Rungs = append(e.Rungs, Rung{Name: "given", State: OK, Message: "to LoadBalancer " + l.Namespace + "/" + l.Name + " by the hub's own Services: no AddressPool has a part in it"}, programmedRung(o, l))
+		by := "the hub's own Services"
+		if byOthers(o, l) {
+			by = "whoever manages its load balancer"
+		}
+		e.Rungs = append(e.Rungs, Rung{Name: "given", State: OK, Message: "to LoadBalancer " + l.Namespace + "/" + l.Name + " by " + by + ": no AddressPool has a part in it"}, programmedRung(o, l))
 		e.conclude()
 		return e
 	}

@@ -29,6 +29,10 @@ func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	if byService(o, l) {
 		return readyRung(o, l)
 	}
+	if byOthers(o, l) {
+		r.Message = "whoever manages its load balancer says what becomes of them"
+		return r
+	}
 	if !o.mayJudge() {
 		return groupsRung(o, l)
 	}

@@ -123,9 +123,13 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.State, r.Evidence, r.Fix = Broken, []Evidence{ev}, "Start fairlead manager, or see to the one that hangs."
 	}
 	if r.State == OK {
-		r.Message = "on every proxy that was live then"
-		if byService(o, l) {
+		switch {
+		case byService(o, l):
 			r.Message = "its Service in the hub has an address, and all endpoints are written; whether packets flow is for the hub's implementation to say"
+		case byOthers(o, l):
+			r.Message = "nobody here looks whether it serves: whoever manages it can say"
+		default:
+			r.Message = "on every proxy that was live then"
 		}
 		if d := condition(l.Status.Conditions, clusterv1.ConditionDegraded, l.Generation); d != nil && d.Status == metav1.ConditionTrue &&
 			(d.Reason == clusterv1.ReasonPartlyServed || d.Reason == clusterv1.ReasonNotServed) {
@@ -136,7 +140,7 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.Fix = portFix(l)
 	}
 	_, class := o.classOf(l)
-	if byService(o, l) {
+	if byService(o, l) || byOthers(o, l) {
 		return r
 	}
 	if o.hidden("proxies") || o.hidden("loadbalancerclasses") || o.hidden("leases") {

@@ -49,9 +49,9 @@ func (f *fleetOf) asked(m *unstructured.Unstructured, wanted v1alpha1.TargetStat
 // machinesOfOthers: somebody else manages the load balancer. Machines have hooks and states by what he answers; an answer to what was
 // wanted before is none, and maxWait bounds what he doesn't answer.
 func machinesOfOthers(h *hub, restart func(meanwhile func())) {
-	f := h.machinesOf(&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: v1alpha1.LoadBalancerClassSpec{
-		HooksOnly: &v1alpha1.ClassHooksOnly{InfrastructureRef: clusterv1.ObjectReference{APIGroup: "example.com", Kind: "F5Pool", Name: "by-hand"}},
-	}}, func(l *clusterv1.LoadBalancer) {
+	hooks := v1alpha1.LoadBalancerClassSpec{HooksOnly: &v1alpha1.ClassHooksOnly{InfrastructureRef: clusterv1.ObjectReference{APIGroup: "example.com", Kind: "F5Pool", Name: "by-hand"}}}
+	class := &v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: hooks}
+	f := h.machinesOf(class, func(l *clusterv1.LoadBalancer) {
 		l.Spec.Endpoint = &clusterv1.Endpoint{Host: "192.0.2.200", Port: 6443}
 	})
 	one, two := f.machine("a1", "prod"), f.machine("a2", "prod")
@@ -59,10 +59,15 @@ func machinesOfOthers(h *hub, restart func(meanwhile func())) {
 	f.says("Accepted=True", "AddressGranted=True/ManagedElsewhere", "Programmed=True/ManagedElsewhere", "Ready=True", "Degraded=True/NoActiveTargets", "TargetsFollowed=True", "EndpointPublished=True/Published")
 	f.answers(one, v1alpha1.TargetServing, "Healthy")
 	f.answers(two, v1alpha1.TargetServing, "Unhealthy: refused at port 6443")
-	f.states("a1=active", "a2=adding")
-	if text := f.lb.Status.Targets[1].Message; !strings.Contains(text, "whoever manages F5Pool by-hand") || !strings.Contains(text, "refused at port 6443") {
-		f.t.Errorf("of a2 it says %q", text)
-	}
+	f.until("what is answered of a2 to be said", func(ctx ctx) error {
+		if err := f.has(ctx, "a1=active", "a2=adding"); err != nil {
+			return err
+		}
+		if text := f.lb.Status.Targets[1].Message; !strings.Contains(text, "whoever manages F5Pool by-hand") || !strings.Contains(text, "refused at port 6443") {
+			return fmt.Errorf("it says %q", text)
+		}
+		return nil
+	})
 	f.answers(two, v1alpha1.TargetServing, "Healthy")
 	f.states("a1=active", "a2=active")
 	f.says("Degraded=False")
@@ -81,17 +86,23 @@ func machinesOfOthers(h *hub, restart func(meanwhile func())) {
 	f.collect(one)
 	f.places("a2=Serving")
 
-	// "Gone" that was said of one that was disabled is not said of it later, nor is one that nobody asked for.
-	third := f.machine("a3", "prod")
+	// "Gone" that was said of another Machine of that name, or of one that was disabled, is not said of it later. Nor is one that was
+	// taken back, or that nobody asked for.
+	third := f.machine("a1", "prod")
+	f.states("a1=adding", "a2=active")
 	f.answers(third, v1alpha1.TargetServing, "Healthy")
-	f.states("a2=active", "a3=active")
+	f.states("a1=active", "a2=active")
 	f.annotated(third, clusterv1.DisabledAnnotation, "")
 	f.answers(third, v1alpha1.TargetDraining, "Gone")
-	f.states("a2=active", "a3=disabled")
+	f.states("a1=disabled", "a2=active")
+	f.annotated(third, member.AnswerPrefix+"api", "-")
+	f.states("a1=disabling", "a2=active")
+	f.answers(third, v1alpha1.TargetDraining, "Gone")
+	f.states("a1=disabled", "a2=active")
 	f.annotated(third, clusterv1.DisabledAnnotation, "-")
 	f.asked(third, v1alpha1.TargetServing)
 	f.answers(third, v1alpha1.TargetServing, "Gone")
-	f.states("a2=active", "a3=adding")
+	f.states("a1=adding", "a2=active")
 	f.delete(third)
 	f.asked(third, v1alpha1.TargetDraining)
 	f.drains(third, "Gone yet")
@@ -105,6 +116,18 @@ func machinesOfOthers(h *hub, restart func(meanwhile func())) {
 	f.change(f.lb, func(o client.Object) {
 		o.(*clusterv1.LoadBalancer).Spec.MachineHooks = &clusterv1.MachineHooks{MaxWait: &metav1.Duration{Duration: time.Hour}, OnMaxWait: clusterv1.OnMaxWaitBlock}
 	})
+
+	// Something else comes to serve the class, and he is asked for nothing any more, until it is his again.
+	becomes := func(spec v1alpha1.LoadBalancerClassSpec) {
+		f.change(class, func(o client.Object) { o.(*v1alpha1.LoadBalancerClass).Spec = spec })
+	}
+	becomes(v1alpha1.LoadBalancerClassSpec{Service: &v1alpha1.ClassService{Type: "LoadBalancer"}})
+	f.asked(two, member.Absent)
+	f.states("a2=active")
+	becomes(hooks)
+	f.asked(two, v1alpha1.TargetServing)
+	f.answers(two, v1alpha1.TargetServing, "Healthy")
+	f.states("a2=active")
 	h.delete(f.lb)
 	f.unhooks(two)
 	f.asked(two, member.Absent)

@@ -196,7 +196,10 @@ func Make(f Facts) Plan {
 		if x := &out.Members[i]; x.Machine.Still() != "" {
 			x.Asked = member.WantedIn(x.Machine.Annotations, l.Name)
 		} else if f.Asks {
-			x.Asked = x.Want
+			// What drains is asked for until it stands in no TargetGroup: an answer must not go before that is written.
+			if x.Asked = x.Want; x.Want == member.Absent && x.Seen.Placed == v1alpha1.TargetDraining {
+				x.Asked = x.Seen.Placed
+			}
 		}
 	}
 	if f.Shared.Frozen != "" {

@@ -252,3 +252,22 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// Whoever manages a load balancer is asked for what drains until it stands in no TargetGroup, though that isn't written yet.
+func TestWhatDrainsIsAskedForWhileItIsListed(t *testing.T) {
+	f := facts(of("1"))
+	f.Asks, f.Selects = true, func(*Machine) bool { return false }
+	f.Groups[0].Sees = func(int) member.Sight { return member.Sight{By: "x", Gone: true} }
+	m, target := &f.Machines[0], &f.Groups[0].Object.Spec.Targets[0]
+	target.State = v1alpha1.TargetDraining
+	m.Annotations = member.Annotate(nil, "api", member.Decision{State: member.Removed, Asked: v1alpha1.TargetDraining}, clusterv1.HookPreDrain, false)
+	m.Annotations[member.AnswerPrefix+"api"] = string(member.AnswerGone)
+	p := Make(f)
+	if got := p.Members[0].Annotations(f.LoadBalancer); len(placed(p)) != 0 || member.WantedIn(got, "api") != v1alpha1.TargetDraining || got[member.AnswerPrefix+"api"] == "" {
+		t.Errorf("%v, %v", placed(p), got)
+	}
+	f.Groups[0].Object.Spec.Targets = nil
+	if got := Make(f).Members[0].Annotations(f.LoadBalancer); len(got) != 0 {
+		t.Errorf("it has %v", got)
+	}
+}

@@ -30,7 +30,7 @@ func (r *Reconciler) letGo(ctx context.Context, l *clusterv1.LoadBalancer, class
 	meta.RemoveStatusCondition(&next.Status.Conditions, clusterv1.ConditionTargetsFollowed)
 	again := reconcile.Result{}
 	if _, moves := l.Annotations[machines.MovesAnnotation]; !moves {
-		by, _ := r.witness(l, class, func(string) map[string]string { return nil }) // where it is not known who, every proxy
+		by, _ := r.witness(l, class, nil) // where it is not known who, every proxy
 		left, err := r.clear(ctx, of, by)
 		if apierrors.IsForbidden(err) {
 			left, err = fmt.Sprintf("%s may not write what is to be taken away: apply %s (%v)", r.who(), r.rights(), err), nil

@@ -44,11 +44,11 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	v.Unchecked = class != nil && class.Spec.Service != nil
 	v.Asks = class != nil && class.Spec.HooksOnly != nil
 	var unknown *problem
-	v.witness, unknown = r.witness(l, class, func(uid string) map[string]string {
+	v.witness, unknown = r.witness(l, class, func(uid string) (map[string]string, bool) {
 		if o := v.objects[uid]; o != nil {
-			return o.GetAnnotations()
+			return o.GetAnnotations(), true
 		}
-		return nil
+		return nil, false
 	})
 	// stop has all stand still, and says why. What comes first is said.
 	stop := func(reason, message string) {

@@ -47,9 +47,9 @@ type entry struct {
 	at time.Time
 }
 
-// witness of a LoadBalancer's members. A problem says why it isn't known who that is. annotations are those of a Machine, by its
-// UID, once it is asked for them.
-func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, annotations func(uid string) map[string]string) (witness, *problem) {
+// witness of a LoadBalancer's members. A problem says why it isn't known who that is. annotations are those of a Machine by its
+// UID, and whether it is there; nil where no member is to be seen.
+func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, annotations func(uid string) (map[string]string, bool)) (witness, *problem) {
 	switch {
 	case r.Elsewhere != nil:
 		return elsewhere{r.Elsewhere}, nil
