@@ -119,20 +119,19 @@ func Named(annotations map[string]string) []string {
 // statesIn reads them. What isn't written as we write it is left out: a person may have written it.
 func statesIn(annotations map[string]string) map[string]State {
 	out := map[string]State{}
-	status := annotations[StatusAnnotation]
-	if status == "" {
-		return out
-	}
-	if name := annotations[NameAnnotation]; !strings.Contains(status, "=") {
-		if name != "" && !strings.Contains(name, ",") {
-			out[name] = State(status)
+	read := func(name, state string) {
+		if name != "" && state != "" && !strings.ContainsAny(name+state, ",=") {
+			out[name] = State(state)
 		}
+	}
+	status := annotations[StatusAnnotation]
+	if !strings.Contains(status, "=") {
+		read(annotations[NameAnnotation], status)
 		return out
 	}
 	for _, each := range strings.Split(status, ",") {
-		if name, state, ok := strings.Cut(each, "="); ok && name != "" && state != "" {
-			out[name] = State(state)
-		}
+		name, state, _ := strings.Cut(each, "=")
+		read(name, state)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package patience
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -56,8 +57,8 @@ func (p *polite) wait(what string) time.Duration {
 }
 
 func (p *polite) told(what, after string) {
-	seconds, err := strconv.Atoi(after)
-	if err != nil || seconds <= 0 {
+	seconds, err := strconv.ParseUint(after, 10, 16)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return // API servers say seconds, or nothing
 	}
 	p.mu.Lock()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,7 +50,7 @@ func waitFor(res *http.Response) time.Duration {
 		return 0
 	}
 	seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16) // API servers name no dates
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, longestWait)
