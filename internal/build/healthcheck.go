@@ -16,6 +16,7 @@ const (
 	defaultTimeout  = time.Second
 	defaultRise     = 2
 	defaultFall     = 2
+	readyzTimeout   = 5 * time.Second
 )
 
 // healthCheck finds what makes a check useless as a whole.
@@ -71,19 +72,34 @@ func usable(c *clusterv1.HealthCheck) *clusterv1.HealthCheck {
 }
 
 // checkFrom is the check of a port of the LoadBalancer's targets: its own, else
-// the TargetGroup's, else the class's, else TCP. A port of another protocol than
+// the TargetGroup's, else the class's, else readyz of a control plane's, else TCP. A port of another protocol than
 // TCP can't be asked over TCP by default: there a TCP check that names no port is
 // the LoadBalancer's own or none, and without any nothing is asked.
-func checkFrom(p lb.Protocol, port uint16, own, group, class *clusterv1.HealthCheck) lb.Check {
+func checkFrom(p lb.Protocol, port uint16, role clusterv1.Role, own, group, class *clusterv1.HealthCheck) lb.Check {
 	if own != nil {
 		return checkOf(own, port)
 	}
-	for _, c := range []*clusterv1.HealthCheck{group, class, {Type: clusterv1.HealthCheckTCP}} {
+	for _, c := range []*clusterv1.HealthCheck{group, class} {
 		if c != nil && (p == lb.TCP || c.Type != clusterv1.HealthCheckTCP || c.Port != 0) {
 			return checkOf(c, port)
 		}
 	}
-	return lb.Check{Kind: lb.CheckNone}
+	switch {
+	case p != lb.TCP:
+		return lb.Check{Kind: lb.CheckNone}
+	case role == clusterv1.RoleControlPlane:
+		return readyz(port)
+	}
+	return checkOf(&clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}, port)
+}
+
+// readyz asks an API server whether it can serve. One that refuses whoever doesn't say who he is, is alive. It asks etcd, and on a
+// machine that is busy takes its time.
+func readyz(port uint16) lb.Check {
+	return lb.Check{
+		Kind: lb.CheckHTTPS, Port: port, Path: "/readyz", Alive: "401,403", Lenient: true,
+		Interval: defaultInterval, Timeout: readyzTimeout, Rise: defaultRise, Fall: defaultFall,
+	}
 }
 
 // OfTargetGroup tells whether what a proxy found out in a way that it names so says something of a TargetGroup whose own check is

@@ -38,12 +38,33 @@ func TestACheckWithoutAPortAsksTheTrafficsOwn(t *testing.T) {
 	group := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
 	class := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
 	for protocol, want := range map[lb.Protocol]string{lb.TCP: "TCP:31080", lb.UDP: "None", lb.SCTP: "None"} {
-		if c := checkFrom(protocol, 31080, nil, group, class); c.String() != want {
+		if c := checkFrom(protocol, 31080, "", nil, group, class); c.String() != want {
 			t.Errorf("%s: %s", protocol, c)
 		}
 	}
 	own := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Port: 32000, Path: "/healthz"}
-	if c := checkFrom(lb.UDP, 31080, own, group, class); c.String() != "HTTP:32000/healthz" {
+	if c := checkFrom(lb.UDP, 31080, "", own, group, class); c.String() != "HTTP:32000/healthz" {
 		t.Errorf("a LoadBalancer's own: %s", c)
+	}
+}
+
+// A control plane's targets are asked for readyz, where nobody says otherwise.
+func TestControlPlanesAreAskedWhetherTheyAreReady(t *testing.T) {
+	tcp := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
+	for name, c := range map[string]struct {
+		protocol          lb.Protocol
+		own, group, class *clusterv1.HealthCheck
+		want              string
+	}{
+		"by default":        {protocol: lb.TCP, want: "HTTPS:6443/readyz"},
+		"not over UDP":      {protocol: lb.UDP, want: "None"},
+		"its own":           {protocol: lb.TCP, own: tcp, want: "TCP:6443"},
+		"the TargetGroup's": {protocol: lb.TCP, group: tcp, want: "TCP:6443"},
+		"the class's":       {protocol: lb.TCP, class: tcp, want: "TCP:6443"},
+	} {
+		got := checkFrom(c.protocol, 6443, clusterv1.RoleControlPlane, c.own, c.group, c.class)
+		if got.String() != c.want || got.Lenient != (name == "by default") {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

@@ -47,18 +47,35 @@ func ask(p lb.Probe) error {
 	if p.Check.Kind == lb.CheckTCP {
 		return nil
 	}
-	switch p.Check.Kind {
+	err = askOver(conn, address.String(), p.Check)
+	if p.Check.Lenient && !errors.Is(err, errTimedOut) && !errors.As(err, new(badStatus)) {
+		return nil
+	}
+	return err
+}
+
+// errTimedOut is of a member that hangs.
+var errTimedOut = errors.New("timed out")
+
+// badStatus is of a member that answers in HTTP.
+type badStatus uint64
+
+func (s badStatus) Error() string { return fmt.Sprintf("status %d", uint64(s)) }
+
+// askOver asks in what is spoken above TCP.
+func askOver(conn net.Conn, address string, c lb.Check) error {
+	switch c.Kind {
 	case lb.CheckHTTP:
-		return askHTTP(conn, address.String(), p.Check)
+		return askHTTP(conn, address, c)
 	case lb.CheckHTTPS:
 		// A load balancer doesn't know the name that the member's certificate is for, nor who signed it: as kubelet does, the answer counts.
 		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 		if err := secure.Handshake(); err != nil {
 			return fmt.Errorf("shaking hands: %w", plain(err))
 		}
-		return askHTTP(secure, address.String(), p.Check)
+		return askHTTP(secure, address, c)
 	}
-	return fmt.Errorf("check %q is not known", p.Check.Kind)
+	return fmt.Errorf("check %q is not known", c.Kind)
 }
 
 // nobody is the PROXY header of a connection that is made for nobody else: a
@@ -100,7 +117,7 @@ func askHTTP(conn io.ReadWriter, host string, c lb.Check) error {
 	if status >= 200 && status <= 399 || alive(c.Alive, code) {
 		return nil
 	}
-	return fmt.Errorf("status %d", status)
+	return badStatus(status)
 }
 
 // alive says whether code is in list, which is separated by commas.
@@ -117,7 +134,7 @@ func alive(list, code string) bool {
 func plain(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return errors.New("timed out")
+		return errTimedOut
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

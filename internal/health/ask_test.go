@@ -1,6 +1,7 @@
 package health
 
 import (
+	"crypto/tls"
 	"io"
 	"log"
 	"net"
@@ -94,6 +95,44 @@ func text(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// A lenient check is one of TCP where no HTTP is spoken; a member that hangs, or says itself that it is not ready, fails it.
+func TestALenientCheckFallsBackToTCP(t *testing.T) {
+	plainServer, tlsServer := httptest.NewServer(http.HandlerFunc(answer)), httptest.NewTLSServer(http.HandlerFunc(answer))
+	defer plainServer.Close()
+	defer tlsServer.Close()
+	mutual := httptest.NewUnstartedServer(http.HandlerFunc(answer))
+	mutual.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	mutual.StartTLS()
+	defer mutual.Close()
+	hangs, err := net.Listen("tcp4", "127.0.0.1:0") // the kernel takes the connection, and nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	for name, c := range map[string]struct {
+		of        net.Addr
+		path, err string
+	}{
+		"ready":             {tlsServer.Listener.Addr(), "/", ""},
+		"anonymous refused": {tlsServer.Listener.Addr(), "/403", ""},
+		"not ready":         {tlsServer.Listener.Addr(), "/503", "status 503"},
+		"wants an identity": {mutual.Listener.Addr(), "/", ""},
+		"plain HTTP":        {plainServer.Listener.Addr(), "/503", ""},
+		"no HTTP at all":    {echo(t), "/", ""},
+		"hangs":             {hangs.Addr(), "/", "shaking hands: timed out"},
+	} {
+		timeout := 10 * time.Second
+		if c.err == "shaking hands: timed out" {
+			timeout = 300 * time.Millisecond
+		}
+		where := c.of.(*net.TCPAddr).AddrPort()
+		got := text(ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckHTTPS, Port: where.Port(), Path: c.path, Alive: "401,403", Timeout: timeout, Lenient: true}}))
+		if got != c.err {
+			t.Errorf("%s: %q, not %q", name, got, c.err)
+		}
+	}
 }
 
 // echo is a server that sends back what it gets.

@@ -58,6 +58,9 @@ type Check struct {
 	Rise, Fall int
 	// Alive holds the accepted HTTP status codes beside 200 to 399, ascending, separated by commas.
 	Alive string
+	// Lenient: a member that took the connection is alive, unless it hangs, or answers in HTTP with a status that isn't good: what
+	// speaks no TLS or HTTP there is checked as by CheckTCP.
+	Lenient bool
 	// ProxyProtocol is the version of the header that a check begins with, saying that nobody is
 	// proxied (UNKNOWN, LOCAL); 0: none.
 	ProxyProtocol int
