@@ -16,7 +16,8 @@ const (
 	defaultTimeout  = time.Second
 	defaultRise     = 2
 	defaultFall     = 2
-	readyzTimeout   = 5 * time.Second
+	// readyzTimeout is over the 2 s that an API server waits for etcd before it says that it isn't ready.
+	readyzTimeout = 3 * time.Second
 )
 
 // healthCheck finds what makes a check useless as a whole.
@@ -25,7 +26,7 @@ func (f *findings) healthCheck(field string, c *clusterv1.HealthCheck) {
 		return
 	}
 	if part, fix := badHealthCheck(c); fix != "" {
-		f.without(field+part, clusterv1.ReasonInvalid, "the health check makes no sense, the next best is used (TargetGroup's, class's, TCP): %s", fix)
+		f.without(field+part, clusterv1.ReasonInvalid, "the health check makes no sense, the next best is used (TargetGroup's, class's, default): %s", fix)
 	}
 }
 
@@ -72,10 +73,11 @@ func usable(c *clusterv1.HealthCheck) *clusterv1.HealthCheck {
 }
 
 // checkFrom is the check of a port of the LoadBalancer's targets: its own, else
-// the TargetGroup's, else the class's, else readyz of a control plane's, else TCP. A port of another protocol than
-// TCP can't be asked over TCP by default: there a TCP check that names no port is
-// the LoadBalancer's own or none, and without any nothing is asked.
-func checkFrom(p lb.Protocol, port uint16, role clusterv1.Role, own, group, class *clusterv1.HealthCheck) lb.Check {
+// the TargetGroup's, else the class's, else whether it is ready where it is an API
+// server, else TCP. A port of another protocol than TCP can't be asked over TCP by
+// default: there a TCP check that names no port is the LoadBalancer's own or none,
+// and without any nothing is asked.
+func checkFrom(p lb.Protocol, port uint16, apiServers bool, own, group, class *clusterv1.HealthCheck) lb.Check {
 	if own != nil {
 		return checkOf(own, port)
 	}
@@ -87,17 +89,22 @@ func checkFrom(p lb.Protocol, port uint16, role clusterv1.Role, own, group, clas
 	switch {
 	case p != lb.TCP:
 		return lb.Check{Kind: lb.CheckNone}
-	case role == clusterv1.RoleControlPlane:
+	case apiServers:
 		return readyz(port)
 	}
 	return checkOf(&clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}, port)
 }
 
-// readyz asks an API server whether it can serve. One that refuses whoever doesn't say who he is, is alive. It asks etcd, and on a
-// machine that is busy takes its time.
+// ofAPIServers says that a LoadBalancer's targets are a control plane's Machines.
+func ofAPIServers(l *clusterv1.LoadBalancer) bool {
+	return l.Spec.Role == clusterv1.RoleControlPlane && targetKind(l) == kindMachine
+}
+
+// readyz asks an API server whether it can serve. Nobody asked for it, and what listens there may be another server of a control
+// plane, which doesn't know that path, or no HTTP: that one is alive as with TCP.
 func readyz(port uint16) lb.Check {
 	return lb.Check{
-		Kind: lb.CheckHTTPS, Port: port, Path: "/readyz", Alive: "401,403", Lenient: true,
+		Kind: lb.CheckHTTPS, Port: port, Path: "/readyz", Lenient: true,
 		Interval: defaultInterval, Timeout: readyzTimeout, Rise: defaultRise, Fall: defaultFall,
 	}
 }

@@ -38,12 +38,12 @@ func TestACheckWithoutAPortAsksTheTrafficsOwn(t *testing.T) {
 	group := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
 	class := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
 	for protocol, want := range map[lb.Protocol]string{lb.TCP: "TCP:31080", lb.UDP: "None", lb.SCTP: "None"} {
-		if c := checkFrom(protocol, 31080, "", nil, group, class); c.String() != want {
+		if c := checkFrom(protocol, 31080, false, nil, group, class); c.String() != want {
 			t.Errorf("%s: %s", protocol, c)
 		}
 	}
 	own := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Port: 32000, Path: "/healthz"}
-	if c := checkFrom(lb.UDP, 31080, "", own, group, class); c.String() != "HTTP:32000/healthz" {
+	if c := checkFrom(lb.UDP, 31080, false, own, group, class); c.String() != "HTTP:32000/healthz" {
 		t.Errorf("a LoadBalancer's own: %s", c)
 	}
 }
@@ -62,9 +62,27 @@ func TestControlPlanesAreAskedWhetherTheyAreReady(t *testing.T) {
 		"the TargetGroup's": {protocol: lb.TCP, group: tcp, want: "TCP:6443"},
 		"the class's":       {protocol: lb.TCP, class: tcp, want: "TCP:6443"},
 	} {
-		got := checkFrom(c.protocol, 6443, clusterv1.RoleControlPlane, c.own, c.group, c.class)
+		got := checkFrom(c.protocol, 6443, true, c.own, c.group, c.class)
 		if got.String() != c.want || got.Lenient != (name == "by default") {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Only a control plane's Machines are taken for API servers: of other targets nobody knows what they are.
+func TestWhoseTargetsAreAPIServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		role    clusterv1.Role
+		cluster string
+		want    bool
+	}{
+		"a control plane's Machines":     {clusterv1.RoleControlPlane, "prod", true},
+		"a control plane's TargetGroups": {clusterv1.RoleControlPlane, "", false},
+		"a workload's Machines":          {clusterv1.RoleWorkload, "prod", false},
+		"Machines of no role":            {"", "prod", false},
+	} {
+		if got := ofAPIServers(&clusterv1.LoadBalancer{Spec: clusterv1.LoadBalancerSpec{Role: c.role, ClusterName: c.cluster}}); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

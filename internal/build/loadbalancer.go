@@ -160,7 +160,7 @@ func (in *inputs) pool(p clusterv1.Port, f family) *lb.Pool {
 	if l.Spec.TrafficDistribution == clusterv1.PreferSameZone {
 		out.Zone = in.zone
 	}
-	out.Check = checkFrom(protocol(p), out.Port, l.Spec.Role, usable(l.Spec.HealthCheck), in.selected.check, usable(defaultsOf(in.class).HealthCheck))
+	out.Check = checkFrom(protocol(p), out.Port, ofAPIServers(l), usable(l.Spec.HealthCheck), in.selected.check, usable(defaultsOf(in.class).HealthCheck))
 	if version, _ := proxyProtocol(l); protocol(p) == lb.TCP && out.Check.Port == out.Port && out.Check.Kind != lb.CheckNone {
 		out.Check.ProxyProtocol = version
 	}

@@ -23,6 +23,9 @@ func ask(p lb.Probe) error {
 	deadline := time.Now().Add(p.Check.Timeout)
 	address := netip.AddrPortFrom(p.Address, p.Check.Port)
 	d := net.Dialer{Timeout: p.Check.Timeout, KeepAlive: -1}
+	if p.Check.Lenient {
+		d.Timeout = min(d.Timeout, lenientConnect)
+	}
 	conn, err := d.DialTCP(context.Background(), "tcp", netip.AddrPort{}, address)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
@@ -48,11 +51,15 @@ func ask(p lb.Probe) error {
 		return nil
 	}
 	err = askOver(conn, address.String(), p.Check)
-	if p.Check.Lenient && !errors.Is(err, errTimedOut) && !errors.As(err, new(badStatus)) {
+	if said := badStatus(0); p.Check.Lenient && !errors.Is(err, errTimedOut) && (!errors.As(err, &said) || said < 500) {
 		return nil
 	}
 	return err
 }
+
+// lenientConnect is how long a Lenient check waits for a connection, however long for the answer: a member that is dead is found out
+// as soon as by a check that only connects.
+const lenientConnect = time.Second
 
 // errTimedOut is of a member that hangs.
 var errTimedOut = errors.New("timed out")

@@ -24,6 +24,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/503", http.StatusFound)
 	case "403":
 		w.WriteHeader(http.StatusForbidden)
+	case "404":
+		w.WriteHeader(http.StatusNotFound)
 	case "503":
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case "hang":
@@ -97,7 +99,8 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A lenient check is one of TCP where no HTTP is spoken; a member that hangs, or says itself that it is not ready, fails it.
+// A lenient check is one of TCP where no HTTP is spoken, or who asks or what for is refused; a member that hangs, or says itself that
+// it is not ready, fails it.
 func TestALenientCheckFallsBackToTCP(t *testing.T) {
 	plainServer, tlsServer := httptest.NewServer(http.HandlerFunc(answer)), httptest.NewTLSServer(http.HandlerFunc(answer))
 	defer plainServer.Close()
@@ -115,20 +118,21 @@ func TestALenientCheckFallsBackToTCP(t *testing.T) {
 		of        net.Addr
 		path, err string
 	}{
-		"ready":             {tlsServer.Listener.Addr(), "/", ""},
-		"anonymous refused": {tlsServer.Listener.Addr(), "/403", ""},
-		"not ready":         {tlsServer.Listener.Addr(), "/503", "status 503"},
-		"wants an identity": {mutual.Listener.Addr(), "/", ""},
-		"plain HTTP":        {plainServer.Listener.Addr(), "/503", ""},
-		"no HTTP at all":    {echo(t), "/", ""},
-		"hangs":             {hangs.Addr(), "/", "shaking hands: timed out"},
+		"ready":              {tlsServer.Listener.Addr(), "/", ""},
+		"anonymous refused":  {tlsServer.Listener.Addr(), "/403", ""},
+		"not ready":          {tlsServer.Listener.Addr(), "/503", "status 503"},
+		"wants an identity":  {mutual.Listener.Addr(), "/", ""},
+		"knows no such path": {tlsServer.Listener.Addr(), "/404", ""},
+		"plain HTTP":         {plainServer.Listener.Addr(), "/503", ""},
+		"no HTTP at all":     {echo(t), "/", ""},
+		"hangs":              {hangs.Addr(), "/", "shaking hands: timed out"},
 	} {
 		timeout := 10 * time.Second
 		if c.err == "shaking hands: timed out" {
 			timeout = 300 * time.Millisecond
 		}
 		where := c.of.(*net.TCPAddr).AddrPort()
-		got := text(ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckHTTPS, Port: where.Port(), Path: c.path, Alive: "401,403", Timeout: timeout, Lenient: true}}))
+		got := text(ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckHTTPS, Port: where.Port(), Path: c.path, Timeout: timeout, Lenient: true}}))
 		if got != c.err {
 			t.Errorf("%s: %q, not %q", name, got, c.err)
 		}

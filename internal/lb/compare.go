@@ -55,7 +55,18 @@ func (c Check) Compare(o Check) int {
 		cmp.Compare(c.Fall, o.Fall),
 		strings.Compare(c.Alive, o.Alive),
 		cmp.Compare(c.ProxyProtocol, o.ProxyProtocol),
+		compareBool(c.Lenient, o.Lenient),
 	)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // Compare orders Absents by group, then UID, then the rest.

@@ -40,6 +40,8 @@ func drawCheck(t *rapid.T) Check {
 		{Kind: CheckNone},
 		{Kind: CheckTCP, Port: 80, Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2},
 		{Kind: CheckTCP, Port: 80, Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2, ProxyProtocol: 2},
+		{Kind: CheckHTTPS, Port: 80, Path: "/readyz", Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2},
+		{Kind: CheckHTTPS, Port: 80, Path: "/readyz", Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2, Lenient: true},
 		{Kind: CheckHTTP, Port: 10256, Path: "/healthz", Interval: time.Second, Timeout: time.Second, Rise: 2, Fall: 2},
 	}).Draw(t, "check")
 }

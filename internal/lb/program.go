@@ -58,8 +58,8 @@ type Check struct {
 	Rise, Fall int
 	// Alive holds the accepted HTTP status codes beside 200 to 399, ascending, separated by commas.
 	Alive string
-	// Lenient: a member that took the connection is alive, unless it hangs, or answers in HTTP with a status that isn't good: what
-	// speaks no TLS or HTTP there is checked as by CheckTCP.
+	// Lenient: a member that takes the connection within a second is alive, unless it hangs then, or answers with an HTTP status of
+	// 500 or more.
 	Lenient bool
 	// ProxyProtocol is the version of the header that a check begins with, saying that nobody is
 	// proxied (UNKNOWN, LOCAL); 0: none.

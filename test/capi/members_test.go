@@ -27,13 +27,13 @@ func overHeldMembers(namespace string) *clusterv1.LoadBalancer {
 			TargetKind:   &clusterv1.KindReference{APIGroup: capiv1.GroupVersion.Group, Kind: "Machine"},
 			Ports:        []clusterv1.Port{{Port: apiServerPort, Protocol: clusterv1.ProtocolTCP}},
 			DrainTimeout: &metav1.Duration{Duration: watchesEnd},
-			HealthCheck:  readiness(),
 			MachineHooks: &clusterv1.MachineHooks{Type: clusterv1.HookPreDrain, MaxWait: &metav1.Duration{Duration: 4 * patience}},
 		},
 	}
 }
 
-// readiness is how API servers are asked. One that answers nothing is found out after 3 s at the latest.
+// readiness is how API servers are asked where it isn't known that they are some. One that answers nothing is found out after 3 s at the
+// latest.
 func readiness() *clusterv1.HealthCheck {
 	return &clusterv1.HealthCheck{
 		Type: clusterv1.HealthCheckHTTPS, Path: "/readyz",

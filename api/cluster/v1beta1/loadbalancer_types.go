@@ -310,7 +310,8 @@ type LoadBalancerSpec struct {
 	// +listMapKey=port
 	// +listMapKey=protocol
 	Ports []Port `json:"ports,omitempty"`
-	// Default: the TargetGroup's check, else the class's, else TCP; for UDP and SCTP none.
+	// Default: the TargetGroup's check, else the class's, else TCP, of a control plane's Machines with /readyz over HTTPS; for UDP
+	// and SCTP none.
 	// +optional
 	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
 	// Use all targets when every one fails its check. Default: true.
