@@ -300,7 +300,7 @@ func (p *pass) members(ctx context.Context, l *clusterv1.LoadBalancer, ref Ref, 
 	}
 	ref.ID = state.ID
 	pl := plan(scene{
-		targets: selected.targets, complete: selected.groups > 0, outside: state.Members, before: status.Targets, stopped: p.rec.stopped,
+		targets: selected.targets, complete: len(selected.groups) > 0, outside: state.Members, before: status.Targets, stopped: p.rec.stopped,
 		now: time.Now(), settle: p.Settle, drainFor: selected.drainFor,
 	})
 	p.groups, p.planned = selected.groups, &pl

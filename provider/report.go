@@ -24,6 +24,9 @@ import (
 // lookUpAgain is how often a name is looked up.
 const lookUpAgain = 30 * time.Second
 
+// maxObserved is how many TargetGroups a status has room for.
+const maxObserved = 1000
+
 // report is what a pass has learnt. What it hasn't learnt stays as it was in the object's status.
 type report struct {
 	paused string
@@ -35,8 +38,9 @@ type report struct {
 	// differs and refused are why what is there isn't made as it should be; its members are seen to all the same.
 	differs, refused *problem
 	planned          *planned
-	groups           int
-	resolves         *bool
+	// groups are the TargetGroups that planned is of.
+	groups   []contract.ObservedTargetGroup
+	resolves *bool
 	// targetKind and targetSelector of status.
 	targetKind, targetSelector string
 	// gone: the object may be no more.
@@ -154,6 +158,7 @@ func (r *report) fill(s *contract.Status, endpoint clusterv1.Endpoint, generatio
 	}
 	if r.planned != nil {
 		s.Targets = withSince(r.planned.targets, s.Targets)
+		s.Observed = &contract.Observed{TargetGroups: r.groups[:min(len(r.groups), maxObserved)]}
 		s.ActiveTargets = nil
 		for _, t := range s.Targets {
 			if t.State == contract.StateActive {
@@ -230,7 +235,7 @@ func (r *report) trouble(matches *problem) *problem {
 	case matches != nil:
 		return matches
 	case r.planned == nil:
-	case r.groups == 0:
+	case len(r.groups) == 0:
 		return &problem{contract.ReasonNoTargetGroups, "The LoadBalancer selects no TargetGroup: members outside stay as they are. Mend its selector, or create a TargetGroup, without targets if there should be none."}
 	case len(r.planned.targets) > 0 && !slices.ContainsFunc(r.planned.targets, func(t clusterv1.TargetStatus) bool { return t.Reason != contract.ReasonQuotaExceeded }):
 		return &problem{contract.ReasonQuotaExceeded, r.planned.targets[0].Message}

@@ -24,8 +24,8 @@ const defaultDrain = 5 * time.Minute
 // selection is whom a LoadBalancer sends to.
 type selection struct {
 	targets []target
-	// groups is how many TargetGroups are selected.
-	groups int
+	// groups are the TargetGroups that are selected, as they were read.
+	groups []contract.ObservedTargetGroup
 	// drainFor is how long open connections may run on, where the target doesn't say it.
 	drainFor time.Duration
 }
@@ -59,7 +59,7 @@ func (r *reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer) (se
 		if !s.Matches(labels.Set(g.Labels)) {
 			continue
 		}
-		out.groups++
+		out.groups = append(out.groups, contract.ObservedTargetGroup{Name: g.Name, UID: string(g.UID), Generation: g.Generation})
 		_, disabled := g.Annotations[clusterv1.DisabledAnnotation]
 		for j := range g.Spec.Targets {
 			t := r.target(l, g, j, disabled && g.DeletionTimestamp == nil, admits)

@@ -29,9 +29,10 @@
 //	class doesn't exist                               ClassNotFound     LoadBalancer
 //	class is not among Tenant.spec.classes            ClassNotAllowed   LoadBalancer
 //	Tenant.spec.suspend                               Suspended         LoadBalancer
-//	class with neither proxy nor service;
+//	class with none of the four ways to serve;
 //	placement One                                     NotSupported      LoadBalancer
-//	spec.infrastructureRef                            NotSupported      LoadBalancer
+//	spec.infrastructureRef in a Tenant's namespace    NotSupported      LoadBalancer
+//	infrastructureRef of another API group            Invalid           LoadBalancer
 //	no port (role ControlPlane has a default)         NoPorts           LoadBalancer
 //	spec.sourceRanges that are none                   Invalid           LoadBalancer
 //	spec.proxyProtocol of an unknown version          Invalid           LoadBalancer
@@ -63,6 +64,15 @@
 //	neither address nor name; UID and address twice   Invalid           that address
 //	name that stands for no address, or some outside  -                 that target, or those; this proxy's Absent
 //	target's weight or drainFor out of bounds         Invalid           without: 1, unset
+//
+// What a provider kind serves, by spec.infrastructureRef or a class with infrastructureTemplate, no proxy does. There this is otherwise:
+//
+//	class in a Tenant's namespace                     NotSupported      LoadBalancer
+//	template of another API group, or that is none    Invalid           LoadBalancer
+//	no port                                           -                 the provider knows whether it is a control plane's
+//	endpoint                                          -                 honoured
+//	addresses, addressPools; class's addressPools     NotSupported      without
+//	class's defaults.healthCheck                      NotSupported      without
 //
 // A class with service is none of a proxy's: the manager makes a Service of the hub from its LoadBalancers. There this
 // is otherwise:

@@ -48,7 +48,7 @@ type outputs struct {
 // nobody can know whose it is.
 func ours(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, pool string) bool {
 	switch {
-	case l.DeletionTimestamp != nil, class != nil && (class.Spec.Service != nil || class.Spec.HooksOnly != nil):
+	case l.DeletionTimestamp != nil, ByProvider(l, class), class != nil && (class.Spec.Service != nil || class.Spec.HooksOnly != nil):
 		return false
 	}
 	return class == nil || class.Spec.Proxy == nil || class.Spec.Proxy.Pool == pool

@@ -24,10 +24,10 @@ func TestMachines(t *testing.T) {
 		}},
 		"of a Tenant":             {tenant: &v1alpha1.Tenant{}, fields: []string{"spec.addressTypes", "spec.machineHooks", "spec.targetKind"}},
 		"by a Service of the hub": {yes: true, class: ofService, lb: func(s *clusterv1.LoadBalancerSpec) { s.DrainTimeout = duration(time.Hour) }},
-		"by a provider": {class: func(c *v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass {
-			c.Spec = v1alpha1.LoadBalancerClassSpec{InfrastructureTemplate: &clusterv1.ObjectReference{Kind: "X", Name: "x"}}
-			return c
-		}, fields: []string{"spec.addressTypes", "spec.className", "spec.machineHooks", "spec.targetKind"}},
+		"by a provider":           {yes: true, class: ofTemplate("infrastructure.cluster.x-k8s.io", "FooLoadBalancerTemplate")},
+		"by a reference": {yes: true, class: func(*v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass { return nil }, lb: func(s *clusterv1.LoadBalancerSpec) {
+			s.ClassName, s.InfrastructureRef = "", &clusterv1.ObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "FooLoadBalancer", Name: "x"}
+		}},
 		"TargetGroups": {lb: func(s *clusterv1.LoadBalancerSpec) { s.ClusterName = "" }, fields: []string{"spec.addressTypes", "spec.machineHooks"}},
 	} {
 		l, class := goodLoadBalancer(), goodClass()

@@ -27,8 +27,8 @@ func OfMachines(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, te
 	case tenant != nil:
 		// Whoever writes LoadBalancers there could hold Machines, and read of them.
 		return false, "in a Tenant's namespace Machines are not resolved: select TargetGroups, or make it in a namespace of no Tenant"
-	case class != nil && class.Spec.Proxy == nil && class.Spec.Service == nil && class.Spec.HooksOnly == nil:
-		return false, "Machines are resolved for classes with proxy, service or hooksOnly alone: use one, or select TargetGroups"
+	case class != nil && class.Spec.Proxy == nil && class.Spec.Service == nil && class.Spec.InfrastructureTemplate == nil && class.Spec.HooksOnly == nil:
+		return false, "Machines are resolved for classes with proxy, service, infrastructureTemplate or hooksOnly alone: use one, or select TargetGroups"
 	}
 	return true, ""
 }

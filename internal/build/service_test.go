@@ -41,24 +41,35 @@ func addressesOf(ms []lb.Member) []string {
 	return out
 }
 
-// TestAServiceIsNoProxys: a class that came to serve by a Service gives proxies nothing, though the ledger still has its grants.
-func TestAServiceIsNoProxys(t *testing.T) {
-	l := goodLoadBalancer()
-	a := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.7"}, Spec: v1alpha1.AddressSpec{
-		Address: "192.0.2.7", Pool: "public", ProxyPool: "edge", Phase: v1alpha1.AddressGranted,
-		Holders: []v1alpha1.Holder{{Namespace: l.Namespace, Name: l.Name, Ports: []string{"TCP/80"}}},
-	}}
-	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "g", Labels: map[string]string{"app": "web"}}}
-	b := New(Options{ProxyPool: "edge"})
-	b.Set(goodClass())
-	b.Set(l)
-	b.Set(g)
-	b.Set(a)
-	if n := len(b.Program().Listeners); n != 1 {
-		t.Fatalf("%d listeners", n)
-	}
-	b.Set(ofService(goodClass()))
-	if n := len(b.Program().Listeners); n != 0 {
-		t.Errorf("%d listeners", n)
+// TestOthersAreNoProxys: what came to be served by a Service or a provider gives proxies nothing, though the ledger still has its grants.
+func TestOthersAreNoProxys(t *testing.T) {
+	for name, turn := range map[string]func(b *Builder, l *clusterv1.LoadBalancer){
+		"a Service": func(b *Builder, _ *clusterv1.LoadBalancer) { b.Set(ofService(goodClass())) },
+		"a template": func(b *Builder, _ *clusterv1.LoadBalancer) {
+			b.Set(ofTemplate(ProviderGroup, "FooLoadBalancerTemplate")(goodClass()))
+		},
+		"an object": func(b *Builder, l *clusterv1.LoadBalancer) {
+			l.Spec.ClassName, l.Spec.InfrastructureRef = "", &clusterv1.ObjectReference{APIGroup: ProviderGroup, Kind: "FooLoadBalancer", Name: "x"}
+			b.Set(l)
+		},
+	} {
+		l := goodLoadBalancer()
+		a := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.7"}, Spec: v1alpha1.AddressSpec{
+			Address: "192.0.2.7", Pool: "public", ProxyPool: "edge", Phase: v1alpha1.AddressGranted,
+			Holders: []v1alpha1.Holder{{Namespace: l.Namespace, Name: l.Name, Ports: []string{"TCP/80"}}},
+		}}
+		g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "g", Labels: map[string]string{"app": "web"}}}
+		b := New(Options{ProxyPool: "edge"})
+		b.Set(goodClass())
+		b.Set(l)
+		b.Set(g)
+		b.Set(a)
+		if n := len(b.Program().Listeners); n != 1 {
+			t.Fatalf("%d listeners", n)
+		}
+		turn(b, l.DeepCopy())
+		if n := len(b.Program().Listeners); n != 0 {
+			t.Errorf("%s: %d listeners", name, n)
+		}
 	}
 }

@@ -34,11 +34,13 @@ func Validate(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tena
 	}
 	f := &findings{object: lb.ObjectRef{Kind: lb.KindLoadBalancer, Namespace: l.Namespace, Name: l.Name}}
 	f.class(l, class, tenant)
-	f.wholeSpec(l)
+	f.wholeSpec(l, class)
 	f.comforts(l)
-	f.endpoint(l, tenant)
+	f.endpoint(l, class, tenant)
 	f.targets(l, class, tenant)
 	switch {
+	case ByProvider(l, class):
+		f.onProvider(l)
 	case class != nil && class.Spec.Service != nil:
 		f.onService(l, class, tenant)
 	case class != nil && class.Spec.HooksOnly != nil:
@@ -61,7 +63,7 @@ func (f *findings) class(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancer
 	}
 	switch {
 	case l.Spec.InfrastructureRef != nil:
-		f.refuse("spec.infrastructureRef", clusterv1.ReasonNotSupported, "provider kinds are not supported yet: name a class instead")
+		f.infrastructureRef(l, tenant)
 		return
 	case name == "":
 		f.refuse("spec.className", clusterv1.ReasonNoClass, "no class is named and none is marked as default: name one, or have the hub's operator mark one")
@@ -79,6 +81,9 @@ func (f *findings) class(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancer
 			f.refuse("spec.className", p.Reason, "class %q: %s: %s", name, p.Field, p.Message)
 		}
 	}
+	if tenant != nil && class.Spec.InfrastructureTemplate != nil {
+		f.refuse("spec.className", clusterv1.ReasonNotSupported, "class %q: provider kinds serve no LoadBalancers of Tenants yet: name a class with proxies or of Services", name)
+	}
 }
 
 // ValidateClass judges a class. A Refused Problem refuses all its LoadBalancers.
@@ -90,10 +95,12 @@ func ValidateClass(class *v1alpha1.LoadBalancerClass) []lb.Problem {
 	switch p := class.Spec.Proxy; {
 	case class.Spec.Service != nil:
 		f.classService(class)
+	case class.Spec.InfrastructureTemplate != nil:
+		f.classTemplate(class)
 	case class.Spec.HooksOnly != nil:
 		f.classHooksOnly(class)
 	case p == nil:
-		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy, spec.service or spec.hooksOnly are supported yet: use one")
+		f.refuse("spec", clusterv1.ReasonNotSupported, "only classes with spec.proxy, spec.service, spec.infrastructureTemplate or spec.hooksOnly are supported: use one")
 	case p.Placement != "" && p.Placement != v1alpha1.PlacementEvery:
 		f.refuse("spec.proxy.placement", clusterv1.ReasonNotSupported, "placement %s is not supported yet: use placement Every", p.Placement)
 	case p.ClientAddress != "" && p.ClientAddress != v1alpha1.ClientAddressKeep && p.ClientAddress != v1alpha1.ClientAddressHide:
@@ -107,9 +114,9 @@ func ValidateClass(class *v1alpha1.LoadBalancerClass) []lb.Problem {
 }
 
 // wholeSpec finds what refuses the whole LoadBalancer.
-func (f *findings) wholeSpec(l *clusterv1.LoadBalancer) {
+func (f *findings) wholeSpec(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) {
 	s := &l.Spec
-	if len(Ports(l)) == 0 {
+	if len(Ports(l)) == 0 && !ByProvider(l, class) { // which knows whether it is a control plane's
 		f.refuse("spec.ports", clusterv1.ReasonNoPorts, "there is no port: add one")
 	}
 	f.sources(l)
@@ -133,7 +140,7 @@ func (f *findings) comforts(l *clusterv1.LoadBalancer) {
 }
 
 // endpoint finds an endpoint that nobody publishes.
-func (f *findings) endpoint(l *clusterv1.LoadBalancer, tenant *v1alpha1.Tenant) {
+func (f *findings) endpoint(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) {
 	s := &l.Spec
 	if s.Role == clusterv1.RoleControlPlane {
 		if tenant != nil {
@@ -141,7 +148,7 @@ func (f *findings) endpoint(l *clusterv1.LoadBalancer, tenant *v1alpha1.Tenant) 
 		}
 		return
 	}
-	if e := s.Endpoint; e != nil && e.Host != "" {
+	if e := s.Endpoint; e != nil && e.Host != "" && !ByProvider(l, class) {
 		f.without("spec.endpoint", clusterv1.ReasonNotSupported, "only a control plane's endpoint is published: set spec.role to ControlPlane, or remove it")
 	}
 	if len(s.AlternateEndpoints) > 0 {

@@ -36,6 +36,14 @@ func ofService(c *v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass {
 	return c
 }
 
+// ofTemplate makes a class one of a provider kind.
+func ofTemplate(group, kind string) func(*v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass {
+	return func(c *v1alpha1.LoadBalancerClass) *v1alpha1.LoadBalancerClass {
+		c.Spec.Proxy, c.Spec.InfrastructureTemplate = nil, &clusterv1.ObjectReference{APIGroup: group, Kind: kind, Name: "small"}
+		return c
+	}
+}
+
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 func TestValidate(t *testing.T) {
@@ -98,9 +106,25 @@ func TestValidate(t *testing.T) {
 		"Service, pools": {class: ofService, lb: func(s *spec) { s.AddressPools = []string{"public"} }, reason: clusterv1.ReasonNotSupported, field: "spec.addressPools", costs: none},
 		"placement One":  {class: func(c *lbc) *lbc { c.Spec.Proxy.Placement = "One"; return c }, reason: clusterv1.ReasonNotSupported, field: "spec.className", costs: all},
 		"infrastructureRef": {lb: func(s *spec) {
+			s.ClassName, s.Ports = "", nil
+			s.InfrastructureRef = &clusterv1.ObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "X", Name: "x"}
+			s.Endpoint = &clusterv1.Endpoint{Host: "api.example.com", Port: 6443}
+		}, class: func(*lbc) *lbc { return nil }},
+		"infrastructureRef of a Tenant": {tenant: &tenant{}, lb: func(s *spec) {
 			s.ClassName = ""
-			s.InfrastructureRef = &clusterv1.ObjectReference{Kind: "X", Name: "x"}
+			s.InfrastructureRef = &clusterv1.ObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "X", Name: "x"}
 		}, class: func(*lbc) *lbc { return nil }, reason: clusterv1.ReasonNotSupported, field: "spec.infrastructureRef", costs: all},
+		"infrastructureRef of another group": {lb: func(s *spec) {
+			s.ClassName = ""
+			s.InfrastructureRef = &clusterv1.ObjectReference{Kind: "Secret", Name: "x"}
+		}, class: func(*lbc) *lbc { return nil }, reason: clusterv1.ReasonInvalid, field: "spec.infrastructureRef.apiGroup", costs: all},
+		"template":             {class: ofTemplate("infrastructure.cluster.x-k8s.io", "FooLoadBalancerTemplate")},
+		"template of a Tenant": {tenant: &tenant{}, class: ofTemplate("infrastructure.cluster.x-k8s.io", "FooLoadBalancerTemplate"), reason: clusterv1.ReasonNotSupported, field: "spec.className", costs: all},
+		"template that is none": {class: ofTemplate("infrastructure.cluster.x-k8s.io", "FooLoadBalancer"),
+			reason: clusterv1.ReasonInvalid, field: "spec.className", costs: all},
+		"template of another group": {class: ofTemplate("", "PodTemplate"), reason: clusterv1.ReasonInvalid, field: "spec.className", costs: all},
+		"template, addresses": {class: ofTemplate("infrastructure.cluster.x-k8s.io", "FooLoadBalancerTemplate"),
+			lb: func(s *spec) { s.Addresses = []string{"192.0.2.1"} }, reason: clusterv1.ReasonNotSupported, field: "spec.addresses", costs: none},
 		"no ports":                   {lb: func(s *spec) { s.Ports = nil }, reason: clusterv1.ReasonNoPorts, field: "spec.ports", costs: all},
 		"sourceRanges":               {lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8", "fd00::/8"} }},
 		"sourceRanges that are none": {lb: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8", "10.0.0.1"} }, reason: clusterv1.ReasonInvalid, field: "spec.sourceRanges", costs: all},

@@ -8,18 +8,38 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 )
 
 // byService says that a Service of the hub serves l, and not proxies.
 func byService(o *Objects, l *clusterv1.LoadBalancer) bool {
 	_, class := o.classOf(l)
-	return class != nil && class.Spec.Service != nil
+	return class != nil && class.Spec.Service != nil && l.Spec.InfrastructureRef == nil
+}
+
+// byProvider says that an object of a provider kind serves l, and not proxies.
+func byProvider(o *Objects, l *clusterv1.LoadBalancer) bool {
+	_, class := o.classOf(l)
+	return build.ByProvider(l, class)
+}
+
+// providerObject names the object of a provider kind that serves l, for a message.
+func providerObject(l *clusterv1.LoadBalancer) string {
+	if ref := l.Spec.InfrastructureRef; ref != nil {
+		return ref.Kind + " " + l.Namespace + "/" + ref.Name
+	}
+	kind, name, _ := strings.Cut(l.Annotations[v1alpha1.AnnotationImplementedBy], "/")
+	kind, _, _ = strings.Cut(kind, ".")
+	if kind == "" {
+		return "its provider's object"
+	}
+	return kind + " " + l.Namespace + "/" + name
 }
 
 // givenTo is the LoadBalancer that shows an address that no pool gave; nil: none does.
 func givenTo(o *Objects, a netip.Addr) *clusterv1.LoadBalancer {
 	for _, l := range o.LoadBalancers {
-		if (byService(o, l) || byOthers(o, l)) && slices.ContainsFunc(l.Status.Addresses, func(x clusterv1.LoadBalancerAddress) bool { return sameAddress(x.Value, a) }) {
+		if (byService(o, l) || byOthers(o, l) || byProvider(o, l)) && slices.ContainsFunc(l.Status.Addresses, func(x clusterv1.LoadBalancerAddress) bool { return sameAddress(x.Value, a) }) {
 			return l
 		}
 	}

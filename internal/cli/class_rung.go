@@ -10,7 +10,7 @@ import (
 // byOthers says that somebody else manages l's load balancer, so that nothing of ours serves it.
 func byOthers(o *Objects, l *clusterv1.LoadBalancer) bool {
 	_, class := o.classOf(l)
-	return class != nil && class.Spec.HooksOnly != nil
+	return class != nil && class.Spec.HooksOnly != nil && l.Spec.InfrastructureRef == nil
 }
 
 // classRung says what implements l.
@@ -28,6 +28,8 @@ func classRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.State, r.Reason, r.Message = Broken, clusterv1.ReasonClassNotFound, fmt.Sprintf("class %q doesn't exist", name)
 	case class.Spec.Service != nil:
 		r.Message = fmt.Sprintf("%s: a Service of the hub, of type %s, by the hub's own implementation", name, class.Spec.Service.Type)
+	case class.Spec.InfrastructureTemplate != nil:
+		r.Message = fmt.Sprintf("%s: an object made from %s %s, by its provider", name, class.Spec.InfrastructureTemplate.Kind, class.Spec.InfrastructureTemplate.Name)
 	case class.Spec.HooksOnly != nil:
 		r.Message = fmt.Sprintf("%s: %s %s, which somebody else manages", name, class.Spec.HooksOnly.InfrastructureRef.Kind, class.Spec.HooksOnly.InfrastructureRef.Name)
 	case class.Spec.Proxy == nil:

@@ -107,6 +107,9 @@ func passing(o *Objects, l *clusterv1.LoadBalancer) (passes func(g *v1alpha1.Tar
 			return slices.Contains(l.Status.ActiveTargets, g.Spec.Targets[i].Name)
 		}, ""
 	}
+	if byProvider(o, l) {
+		return func(*v1alpha1.TargetGroup, int) bool { return true }, "its provider alone knows which targets pass its check: see status.targets of " + providerObject(l)
+	}
 	own := l.Spec.HealthCheck != nil && l.Spec.HealthCheck.Type != clusterv1.HealthCheckNone
 	if own {
 		doubt = unheard(o, l)

@@ -275,7 +275,7 @@ func addressRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 	r.Message = strings.Join(values, ", ")
 	granted := grantsOf(o, l)
 	lost := slices.DeleteFunc(l.Status.DeepCopy().Addresses, func(a clusterv1.LoadBalancerAddress) bool { return granted[a.Value] })
-	if len(lost) > 0 && !o.hidden("addresses") && !byService(o, l) && !byOthers(o, l) {
+	if len(lost) > 0 && !o.hidden("addresses") && !byService(o, l) && !byOthers(o, l) && !byProvider(o, l) {
 		r.State, r.Message, r.Since = Broken, r.Message+": status shows "+lost[0].Value+", but the ledger has no such grant", nil
 		r.Fix = "The manager mends this by itself. If it stays so, see to the manager."
 	}

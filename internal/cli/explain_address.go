@@ -40,6 +40,9 @@ func ExplainAddress(o *Objects, a netip.Addr) Explanation {
 		if byOthers(o, l) {
 			by = "whoever manages its load balancer"
 		}
+		if byProvider(o, l) {
+			by = providerObject(l)
+		}
 		e.Rungs = append(e.Rungs, Rung{Name: "given", State: OK, Message: "to LoadBalancer " + l.Namespace + "/" + l.Name + " by " + by + ": no AddressPool has a part in it"}, programmedRung(o, l))
 		e.conclude()
 		return e

@@ -33,6 +33,10 @@ func membersRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.Message = "whoever manages its load balancer says what becomes of them"
 		return r
 	}
+	if byProvider(o, l) {
+		r.Message = "what becomes of each is in status.targets of " + providerObject(l)
+		return r
+	}
 	if !o.mayJudge() {
 		return groupsRung(o, l)
 	}

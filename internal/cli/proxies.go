@@ -128,6 +128,8 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 			r.Message = "its Service in the hub has an address, and all endpoints are written; whether packets flow is for the hub's implementation to say"
 		case byOthers(o, l):
 			r.Message = "nobody here looks whether it serves: whoever manages it can say"
+		case byProvider(o, l):
+			r.Message = "by its provider, as " + providerObject(l) + " says"
 		default:
 			r.Message = "on every proxy that was live then"
 		}
@@ -140,7 +142,7 @@ func programmedRung(o *Objects, l *clusterv1.LoadBalancer) Rung {
 		r.Fix = portFix(l)
 	}
 	_, class := o.classOf(l)
-	if byService(o, l) || byOthers(o, l) {
+	if byService(o, l) || byOthers(o, l) || byProvider(o, l) {
 		return r
 	}
 	if o.hidden("proxies") || o.hidden("loadbalancerclasses") || o.hidden("leases") {

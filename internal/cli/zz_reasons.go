@@ -33,6 +33,8 @@ func reasonText(reason string) string {
 		return "It is being deleted and no longer served; create it anew if that was a mistake."
 	case "DuplicateName":
 		return "Another process reports under the same name; give each its own."
+	case "EndpointDiffers":
+		return "What is there outside has another endpoint than spec.endpoint; say that one there, or have it made anew."
 	case "EndpointElsewhere":
 		return "The Cluster and the LoadBalancer have one endpoint, an address that the LoadBalancer isn't served on; want it in spec.addresses, or see that something forwards from there."
 	case "FamilyNotInPool":
@@ -115,6 +117,20 @@ func reasonText(reason string) string {
 		return "Another LoadBalancer, or a program on the proxy's host, has that address, protocol and port."
 	case "PortNotPermitted":
 		return "The address pool doesn't give the port, or the proxy may not bind it; use one that the message names, or one above 1023, or give the proxy CAP_NET_BIND_SERVICE."
+	case "ProviderDegraded":
+		return "It is served, and the provider says that something is wrong; see to what the message says."
+	case "ProviderForbidden":
+		return "The manager may not read or write the provider kind; have its provider bring a ClusterRole with the label fairlead.dev/aggregate-to-manager."
+	case "ProviderNotInstalled":
+		return "The hub doesn't serve the provider kind or its template's; install the provider, or mend the kind."
+	case "ProviderNotReady":
+		return "The provider says that it can't serve it; see to what the message says."
+	case "ProviderObjectInvalid":
+		return "The API server refuses the provider object that the class's template makes; mend the template."
+	case "ProviderObjectNotFound":
+		return "There is no object as spec.infrastructureRef names it in the LoadBalancer's namespace; create it there, or mend the reference."
+	case "ProviderObjectOwned":
+		return "The provider object is another's, or somebody made it; refer to one that is free, or rename one of the two."
 	case "ProxiesDisagree":
 		return "Proxies serve one address for different LoadBalancers since the hub changed; fence the one that is wrong."
 	case "QuotaExceeded":
@@ -137,6 +153,10 @@ func reasonText(reason string) string {
 		return "The Tenant is suspended; the hub's operator lifts that."
 	case "TargetNotAllowed":
 		return "A target lies outside of Tenant.spec.targetCIDRs; it is left out until the hub's operator adds its range."
+	case "TemplateNotFound":
+		return "The class's template isn't there; the hub's operator creates it in namespace fairlead-system."
+	case "WaitingForProvider":
+		return "The provider has not said yet that it is served, or not of the provider object as it is; wait, or see to the provider's program where the message says since when."
 	case "WaitingForProxies":
 		return "Proxies have not yet said that they serve it; wait, or see to those that the message names."
 	case "WaitingForService":

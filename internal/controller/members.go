@@ -39,7 +39,7 @@ func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
 	})
 	return member.New(member.Options{
 		Logger: w.Logger.With("controller", Members), Client: w.client, Cache: w.mgr.GetCache(), Reader: w.mgr.GetAPIReader(), Clusters: clusters,
-		Elsewhere: w.elsewhere, Fleet: w.fleet, Asked: w.groups.Proxies, Versions: w.versions, Events: eventsOf[*clusterv1.LoadBalancer]{w.mgr.GetEventRecorder(recorder), "Release"}, Now: time.Now,
+		Elsewhere: w.elsewhere, Fleet: w.fleet, Asked: w.groups.Proxies, Providers: w.providers, Versions: w.versions, Events: eventsOf[*clusterv1.LoadBalancer]{w.mgr.GetEventRecorder(recorder), "Release"}, Now: time.Now,
 	}), clusters
 }
 
@@ -51,6 +51,7 @@ func (w *wiring) addMembers() error {
 	if err != nil {
 		return err
 	}
+	w.follower.members = c
 	if err := w.watches(c,
 		watch{of: &discoveryv1.EndpointSlice{}, to: r.OfSlice},
 		watch{&v1alpha1.LoadBalancerClass{}, func(ctx context.Context, o client.Object) []reconcile.Request {

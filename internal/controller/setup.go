@@ -23,6 +23,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/machine"
 	"fairlead.dev/fairlead/internal/controller/member"
 	"fairlead.dev/fairlead/internal/controller/pool"
+	"fairlead.dev/fairlead/internal/controller/providerkind"
 	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/controller/tenant"
@@ -119,8 +120,12 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 			w.tenants.NamespaceChanged(context.Background(), namespace)
 		},
 	})
+	w.follower = &follower{wiring: w}
+	w.providers = providerkind.New(providerkind.Options{
+		Logger: o.Logger.With("part", "providerkind"), Client: w.client, Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Kinds: mgr.GetRESTMapper(), Follow: w.follower.follow, Now: time.Now,
+	})
 	w.loadBalancers = loadbalancer.New(loadbalancer.Options{
-		Logger: o.Logger.With("controller", LoadBalancers), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Services: w.services, Versions: w.versions,
+		Logger: o.Logger.With("controller", LoadBalancers), Client: w.client, Keeper: w.keeper, Fleet: w.fleet, Services: w.services, Providers: w.providers, Versions: w.versions,
 		Metrics: loadbalancer.NewMetrics(o.Metrics), Events: eventsOf[*clusterv1.LoadBalancer]{recorder, "Reconcile"}, Addresses: w.addresses.Queue, Now: time.Now,
 	})
 	w.adoption = adoption.New(adoption.Options{
@@ -161,14 +166,16 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 // wiring is what the controllers share.
 type wiring struct {
 	Options
-	mgr      manager.Manager
-	client   client.Client // reads the cache, and writes while this manager leads
-	versions *kit.Versions
-	fleet    *fleet.Fleet
-	runner   *fleet.Runner
-	keeper   *ledger.Keeper
-	services *service.Services
-	synced   []func() bool
+	mgr       manager.Manager
+	client    client.Client // reads the cache, and writes while this manager leads
+	versions  *kit.Versions
+	fleet     *fleet.Fleet
+	runner    *fleet.Runner
+	keeper    *ledger.Keeper
+	services  *service.Services
+	follower  *follower
+	providers *providerkind.Kinds
+	synced    []func() bool
 
 	addresses     *address.Reconciler
 	loadBalancers *loadbalancer.Reconciler

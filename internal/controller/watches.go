@@ -108,6 +108,7 @@ func (w *wiring) addLoadBalancers() error {
 	if err != nil {
 		return err
 	}
+	w.follower.loadBalancers = c
 	if err := w.watches(c,
 		watch{of: &clusterv1.LoadBalancer{}},
 		watch{&v1alpha1.TargetGroup{}, w.selecting, acceptance},

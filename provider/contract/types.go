@@ -60,9 +60,33 @@ type Status struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +listType=atomic
 	ActiveTargets []string `json:"activeTargets,omitempty"`
+	// What the rest of this status was made from. That a target is removed counts only where its TargetGroup was seen as it is.
+	// +optional
+	Observed *Observed `json:"observed,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Observed are the objects that a provider object follows, as they were when they were followed last.
+type Observed struct {
+	// The TargetGroups that it selects.
+	// +optional
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=map
+	// +listMapKey=name
+	TargetGroups []ObservedTargetGroup `json:"targetGroups,omitempty"`
+}
+
+// ObservedTargetGroup is one TargetGroup of the same namespace, as its targets were followed last.
+type ObservedTargetGroup struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+	// +kubebuilder:validation:Minimum=0
+	Generation int64 `json:"generation"`
 }

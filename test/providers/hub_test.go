@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -44,6 +43,7 @@ type hub struct {
 	api client.Client
 	// foo and fks are kubeconfigs of the examples' ServiceAccounts.
 	foo, fks string
+	manager  *testkit.Process
 }
 
 func TestProviders(t *testing.T) {
@@ -52,6 +52,10 @@ func TestProviders(t *testing.T) {
 	cloud, controller := h.fooProgram(t)
 	t.Run("a rollout loses no connection, though members apply late and the controller is killed", func(t *testing.T) { rollout(t, h, cloud, controller) })
 	t.Run("a drain goes on where it was, though the controller is killed and the cloud fails", func(t *testing.T) { drain(t, h, cloud, controller) })
+	t.Run("what keeps a LoadBalancer from a provider kind is said", func(t *testing.T) { unserved(t, h) })
+	t.Run("a class makes an object, and its LoadBalancer follows, whoever is killed", func(t *testing.T) { byClass(t, h, cloud, controller) })
+	t.Run("an object that a person made is the LoadBalancer's while that refers to it", func(t *testing.T) { byReference(t, h) })
+	t.Run("a Machine behind an object keeps its hook until its provider calls it removed", func(t *testing.T) { machinesBehind(t, h, cloud, controller) })
 	service := h.fksProgram(t)
 	for _, s := range []struct {
 		name string
@@ -103,7 +107,7 @@ func newHub(t *testing.T) *hub {
 		})
 	}
 	h.foo, h.fks = h.kubeconfig(t, "foo-provider-system", "foo-provider"), h.kubeconfig(t, "fks-provider-system", "fks-provider")
-	h.manager(t)
+	h.startManager(t)
 	return h
 }
 
@@ -126,32 +130,19 @@ func (h *hub) kubeconfig(t *testing.T, namespace, name string) string {
 	return file
 }
 
-// manager runs the manager under its own identity until the test ends.
-func (h *hub) manager(t *testing.T) {
+// startManager runs the manager under its own identity until the test ends.
+func (h *hub) startManager(t *testing.T) {
 	t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig(t, v1alpha1.SystemNamespace, "fairlead-manager"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.QPS, cfg.Burst = -1, -1
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- app.RunManagerWith(ctx, cfg, app.ManagerOptions{Logger: slog.New(slog.DiscardHandler)})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("manager: %v", err)
-		}
-	})
+	h.manager = kubetest.StartProcess(t, testkit.Command{Name: "manager", Path: build(t, "cmd/fairlead"), Args: []string{
+		"manager", "--kubeconfig", h.kubeconfig(t, v1alpha1.SystemNamespace, "fairlead-manager"), "--leader-elect=false",
+	}})
 }
 
-// build builds one of the examples, and returns its file.
+// build builds a program, and returns its file.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "fairlead.dev/fairlead/examples/"+name).CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), path.Base(name))
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "fairlead.dev/fairlead/"+name).CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", name, err, out)
 	}
 	return file
@@ -160,7 +151,7 @@ func build(t *testing.T, name string) string {
 // fooProgram starts foo-provider as two processes: the cloud, whose control address it returns, and the controller.
 func (h *hub) fooProgram(t *testing.T) (control string, controller *testkit.Process) {
 	t.Helper()
-	file := build(t, "foo-provider")
+	file := build(t, "examples/foo-provider")
 	serve, control := h.at(198, 9090), h.at(198, 9091)
 	kubetest.StartProcess(t, testkit.Command{Name: "the Foo cloud", Path: file, Args: []string{
 		"--serve", serve, "--control", control, "--addresses", netip.PrefixFrom(h.host(200), 29).String(), "--apply-delay", "1s",
@@ -173,7 +164,7 @@ func (h *hub) fooProgram(t *testing.T) (control string, controller *testkit.Proc
 // fksProgram starts fks-provider.
 func (h *hub) fksProgram(t *testing.T) *testkit.Process {
 	t.Helper()
-	return kubetest.StartProcess(t, testkit.Command{Name: "fks-provider", Path: build(t, "fks-provider"), Args: []string{
+	return kubetest.StartProcess(t, testkit.Command{Name: "fks-provider", Path: build(t, "examples/fks-provider"), Args: []string{
 		"--kubeconfig", h.fks, "--addresses", netip.PrefixFrom(h.host(160), 27).String(), "--file", filepath.Join(t.TempDir(), "fks.json"),
 	}})
 }

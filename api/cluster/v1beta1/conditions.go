@@ -18,6 +18,12 @@ const (
 	ConditionEndpointPublished = "EndpointPublished"
 	// ConditionMirrored: the hub has it as it stands in its management cluster, where an agent mirrors it. Only there.
 	ConditionMirrored = "Mirrored"
+	// ConditionExists, and the next two, are the provider object's own words, where one implements it: the load balancer is there outside.
+	ConditionExists = "LBExists"
+	// ConditionMatchesConfig: it is as it should be, and has the endpoint of spec.endpoint.
+	ConditionMatchesConfig = "LBMatchesConfig"
+	// ConditionDNSResolvable: its endpoint's host is an address, or a name that resolves.
+	ConditionDNSResolvable = "DNSResolvable"
 )
 
 // Reasons in a LoadBalancer's conditions, in a port's error, in events and in metrics. Each comment says what the user does.
@@ -103,6 +109,26 @@ const (
 	ReasonWriteFailed = "WriteFailed"
 	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names.
 	ReasonStandsStill = "StandsStill"
+	// ReasonProviderNotInstalled: the hub doesn't serve the provider kind or its template's; install the provider, or mend the kind.
+	ReasonProviderNotInstalled = "ProviderNotInstalled"
+	// ReasonProviderForbidden: the manager may not read or write the provider kind; have its provider bring a ClusterRole with the label fairlead.dev/aggregate-to-manager.
+	ReasonProviderForbidden = "ProviderForbidden"
+	// ReasonProviderObjectNotFound: there is no object as spec.infrastructureRef names it in the LoadBalancer's namespace; create it there, or mend the reference.
+	ReasonProviderObjectNotFound = "ProviderObjectNotFound"
+	// ReasonProviderObjectOwned: the provider object is another's, or somebody made it; refer to one that is free, or rename one of the two.
+	ReasonProviderObjectOwned = "ProviderObjectOwned"
+	// ReasonProviderObjectInvalid: the API server refuses the provider object that the class's template makes; mend the template.
+	ReasonProviderObjectInvalid = "ProviderObjectInvalid"
+	// ReasonTemplateNotFound: the class's template isn't there; the hub's operator creates it in namespace fairlead-system.
+	ReasonTemplateNotFound = "TemplateNotFound"
+	// ReasonWaitingForProvider: the provider has not said yet that it is served, or not of the provider object as it is; wait, or see to the provider's program where the message says since when.
+	ReasonWaitingForProvider = "WaitingForProvider"
+	// ReasonProviderNotReady: the provider says that it can't serve it; see to what the message says.
+	ReasonProviderNotReady = "ProviderNotReady"
+	// ReasonProviderDegraded: it is served, and the provider says that something is wrong; see to what the message says.
+	ReasonProviderDegraded = "ProviderDegraded"
+	// ReasonEndpointDiffers: what is there outside has another endpoint than spec.endpoint; say that one there, or have it made anew.
+	ReasonEndpointDiffers = "EndpointDiffers"
 	// ReasonForeignMachines: the selector selects Machines of another Cluster, which get no traffic; mend the selector, or spec.clusterName.
 	ReasonForeignMachines = "ForeignMachines"
 	// ReasonPublished asks nothing of anybody: the Cluster and the LoadBalancer have one endpoint.

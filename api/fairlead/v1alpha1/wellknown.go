@@ -37,6 +37,10 @@ const (
 	AnnotationOrigin = "fairlead.dev/origin"
 	// AnnotationOriginUID is the UID of the same object.
 	AnnotationOriginUID = "fairlead.dev/origin-uid"
+	// AnnotationImplementedBy on a LoadBalancer is the provider object that the manager gave it, or has it adopt, as KIND.GROUP/NAME.
+	AnnotationImplementedBy = "fairlead.dev/implemented-by"
+	// AnnotationTemplate on a provider object names the template that the manager made it from. Without it a person made it.
+	AnnotationTemplate = "fairlead.dev/made-from-template"
 	// AnnotationDefaultClass marks the default LoadBalancerClass with the value "true".
 	AnnotationDefaultClass = "fairlead.dev/is-default-class"
 	// AnnotationClass on a tenant's Service chooses its LoadBalancerClass where spec.loadBalancerClass is not set.

@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io",
 
 // AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &FooLoadBalancer{}, &FooLoadBalancerList{})
+	s.AddKnownTypes(GroupVersion, &FooLoadBalancer{}, &FooLoadBalancerList{}, &FooLoadBalancerTemplate{}, &FooLoadBalancerTemplateList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

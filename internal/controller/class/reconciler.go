@@ -90,7 +90,7 @@ func accepted(class *v1alpha1.LoadBalancerClass, missing []string) metav1.Condit
 		}
 	}
 	switch {
-	case class.Spec.Service != nil, class.Spec.HooksOnly != nil:
+	case class.Spec.Service != nil, class.Spec.InfrastructureTemplate != nil, class.Spec.HooksOnly != nil:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReasonAccepted
 		c.Message = without(class)
 	case len(class.Spec.AddressPools) == 0:

@@ -14,38 +14,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // release gives up what a LoadBalancer holds, then lets it go.
-func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) error {
+func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	r.forget(ref)
 	if _, moves := l.Annotations[annotationMoves]; moves {
 		moved, err := r.Keeper.Move(ctx, ref)
 		if err != nil {
-			return err
+			return reconcile.Result{}, err
 		}
 		if len(moved) > 0 {
 			r.Logger.Info("moved to another hub", "loadbalancer", ref.String(), "addresses", strings.Join(moved, ","))
 		}
 	}
 	if left, err := r.Services.Release(ctx, ref); err != nil || left != "" {
-		return errors.Join(err, r.sayLeft(ctx, l, left))
+		return reconcile.Result{}, errors.Join(err, r.sayLeft(ctx, l, left))
+	}
+	if left, err := r.releaseProvider(ctx, l); err != nil || left != "" {
+		return again(left), errors.Join(err, r.sayLeft(ctx, l, left))
 	}
 	if err := r.Keeper.Release(ctx, ref); err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
 	if !controllerutil.ContainsFinalizer(l, clusterv1.Finalizer) {
-		return r.sayReleased(ctx, l)
+		return reconcile.Result{}, r.sayReleased(ctx, l)
 	}
 	old := l.DeepCopy()
 	controllerutil.RemoveFinalizer(l, clusterv1.Finalizer)
 	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, l, patch, client.FieldOwner(kit.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer of LoadBalancer %s: %w", ref, err)
+		return reconcile.Result{}, fmt.Errorf("removing the finalizer of LoadBalancer %s: %w", ref, err)
 	}
 	r.Logger.Info("released", "loadbalancer", ref.String())
-	return nil
+	return reconcile.Result{}, nil
 }
 
 // standsStill says that nothing may be given up now: proxies serve on what they had before the hub changed, and go back

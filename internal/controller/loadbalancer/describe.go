@@ -36,7 +36,8 @@ type facts struct {
 	members    bool                       // its targets are Machines, of which the controller of members speaks in the status
 	groups     []string                   // selected TargetGroups, sorted
 	barren     *proofless                 // none of their targets may be sent to; nil: one may
-	service    *service.State             // of the hub's Service, where that serves it in place of proxies
+	service    *service.State             // of the hub's Service, or a provider's object, where that serves it in place of proxies
+	mirrored   []metav1.Condition         // of a provider's object
 	others     *clusterv1.ObjectReference // the load balancer, where somebody else manages it
 }
 
@@ -161,6 +162,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	} else {
 		set(clusterv1.ConditionDegraded, no, clusterv1.ReasonAsExpected, "")
 	}
+	f.mirror(&s)
 	return s
 }
 
@@ -263,7 +265,7 @@ func judgeProgrammed(f facts, ports []clusterv1.Port, failed []clusterv1.PortSta
 		return true, clusterv1.ReasonManagedElsewhere, fmt.Sprintf("nobody here looks whether %s %s serves", f.others.Kind, f.others.Name)
 	case f.service != nil && f.service.Reason != "":
 		return false, f.service.Reason, f.service.Message
-	case f.service != nil && len(failed) == len(ports):
+	case f.service != nil && len(ports) > 0 && len(failed) == len(ports):
 		return false, clusterv1.ReasonNotServed, "no port is served: " + portErrors(failed)
 	case f.service != nil:
 		return true, clusterv1.ReasonProgrammed, ""

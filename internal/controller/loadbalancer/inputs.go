@@ -246,7 +246,7 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, refused := refusedAll(in.problems(l), build.Ports(l)); !refused && !in.byService() && !in.byOthers() {
+		if _, refused := refusedAll(in.problems(l), build.Ports(l)); !refused && !in.byService() && !in.byOthers() && !build.ByProvider(l, in.class) {
 			needs = append(needs, in.needs(l, r.Services.Count(l.Namespace)))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/ledger"
+	"fairlead.dev/fairlead/internal/controller/providerkind"
 	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
@@ -44,6 +45,8 @@ type Options struct {
 	Fleet  *fleet.Fleet
 	// Services of the hub serve LoadBalancers whose class says so; nil: there is no such class.
 	Services *service.Services
+	// Providers' kinds serve LoadBalancers that refer to them, or whose class does; nil: there are none.
+	Providers *providerkind.Kinds
 	// Versions of classes, Tenants and TargetGroups.
 	Versions *kit.Versions
 	Metrics  *Metrics
@@ -121,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if still, err := r.standsStill(ctx, l); err != nil || still {
 			return reconcile.Result{RequeueAfter: moment}, err
 		}
-		return reconcile.Result{}, r.release(ctx, l)
+		return r.release(ctx, l)
 	}
 	over := r.turns.Take(ref.Namespace, ref, contentOf(l))
 	if over == nil {
@@ -138,6 +141,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	f := facts{lb: l, problems: in.problems(l)}
 	if err := r.targets(ctx, l, in, &f); err != nil {
 		return reconcile.Result{}, err
+	}
+	if on, wait, err := r.onProvider(ctx, l, in, &f); on || err != nil {
+		return wait, err
 	}
 	if on, wait, err := r.onService(ctx, l, in, &f); on || err != nil {
 		return wait, err

@@ -47,10 +47,14 @@ func TestARefusalNamesTheFieldAndTheFix(t *testing.T) {
 			want: "spec.className: no class is named and none is marked as default: name one, or have the hub's operator mark one."},
 		"no such class": {class: none,
 			want: `spec.className: class "edge" doesn't exist: name one that does, or have the hub's operator create it.`},
-		"a provider kind": {spec: func(s *spec) { s.ClassName, s.InfrastructureRef = "", &clusterv1.ObjectReference{Kind: "X", Name: "x"} }, class: none,
-			want: "spec.infrastructureRef: provider kinds are not supported yet: name a class instead."},
+		"a provider kind": {spec: func(s *spec) {
+			s.ClassName, s.InfrastructureRef = "", &clusterv1.ObjectReference{APIGroup: "x", Kind: "X", Name: "x"}
+		}, class: none,
+			want: `spec.infrastructureRef.apiGroup: "x" has no provider kinds: use infrastructure.cluster.x-k8s.io.`},
+		"a provider kind for a Tenant": {tenant: tenant(v1alpha1.TenantSpec{}), spec: func(s *spec) { s.ClassName, s.InfrastructureRef = "", &clusterv1.ObjectReference{Kind: "X", Name: "x"} }, class: none,
+			want: "spec.infrastructureRef: provider kinds serve no LoadBalancers of Tenants yet: name a class with proxies or of Services."},
 		"a class of nothing": {class: func(c *class) *class { c.Spec.Proxy = nil; return c },
-			want: `spec.className: class "edge": spec: only classes with spec.proxy, spec.service or spec.hooksOnly are supported yet: use one.`},
+			want: `spec.className: class "edge": spec: only classes with spec.proxy, spec.service, spec.infrastructureTemplate or spec.hooksOnly are supported: use one.`},
 		"placement One": {class: func(c *class) *class { c.Spec.Proxy.Placement = "One"; return c },
 			want: `spec.className: class "edge": spec.proxy.placement: placement One is not supported yet: use placement Every.`},
 		"a Service of two minds": {class: services(func(s *v1alpha1.ClassService) { s.Type, s.LoadBalancerClass = "ClusterIP", "x/y" }),

@@ -58,6 +58,8 @@ type Options struct {
 	Fleet     *fleet.Fleet
 	// Asked are the proxies that may have connections to a TargetGroup's targets, sorted by name.
 	Asked func(context.Context, *v1alpha1.TargetGroup) ([]*proof.Proxy, error)
+	// Providers' objects are the witness where one serves; nil: none does.
+	Providers Providers
 	// Versions of TargetGroups.
 	Versions *kit.Versions
 	Events   Recorder
@@ -160,7 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return r.letGo(ctx, l, class)
 	}
-	if (class != nil || r.Elsewhere != nil) && !r.watched().Empty() { // else nothing of it is written, and there is nothing to take away before it goes
+	if (class != nil || l.Spec.InfrastructureRef != nil || r.Elsewhere != nil) && !r.watched().Empty() { // else nothing of it is written, and there is nothing to take away before it goes
 		if err := kit.Guard(ctx, r.Client, l, clusterv1.MembersFinalizer); err != nil {
 			return reconcile.Result{}, err
 		}

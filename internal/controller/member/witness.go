@@ -8,6 +8,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
@@ -20,6 +21,7 @@ import (
 //	class proxy       the proxies of the class's pool, and all that may have connections to a target
 //	class service     the EndpointSlices of the hub's Service, and the time that connections have
 //	hub elsewhere     the hub's TargetGroups, by their status
+//	provider kind     the status of the object that implements the LoadBalancer
 //	class hooksOnly   whoever manages the load balancer, by annotations of the Machines
 //
 // A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none.
@@ -53,6 +55,8 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 	switch {
 	case r.Elsewhere != nil:
 		return elsewhere{r.Elsewhere}, nil
+	case build.ByProvider(l, class) && r.Providers != nil:
+		return &object{of: l, class: class, all: r.Providers}, nil
 	case class != nil && class.Spec.Proxy != nil:
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil
 	case class != nil && class.Spec.Service != nil:
@@ -61,7 +65,7 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 		ref := class.Spec.HooksOnly.InfrastructureRef
 		return &others{of: client.ObjectKeyFromObject(l), who: fmt.Sprintf("whoever manages %s %s", ref.Kind, ref.Name), annotations: annotations}, nil
 	case class != nil:
-		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has neither proxies nor a Service, so that nobody can be asked: use one that has", class.Name)}
+		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has neither proxies, a Service nor a template, so that nobody can be asked: use one that has", class.Name)}
 	case l.Spec.ClassName == "":
 		return r.everyProxy(), &problem{clusterv1.ReasonNoClass, "no class is named, so that it isn't known which proxies are to be asked: set spec.className"}
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 // State is what became of a LoadBalancer's Service.
 type State struct {
+	// From is what the addresses are of, for a message; "": the hub's Service.
+	From string
 	// Addresses that the hub's implementation gave; at most as many as a status takes.
 	Addresses []clusterv1.LoadBalancerAddress
 	// Reason and Message say what is waited for or refused; empty: the Service has an address, and all its endpoints are written.
@@ -43,7 +46,7 @@ func (s *State) Given() string {
 	for _, a := range s.Addresses {
 		out = append(out, a.Value)
 	}
-	return strings.Join(out, ", ") + " of the hub's Service"
+	return strings.Join(out, ", ") + cmp.Or(s.From, " of the hub's Service")
 }
 
 // read is what a Service's status says.
