@@ -44,6 +44,8 @@ type Options struct {
 	// Namespaces puts the nodes, each proxy and the clients of each into network namespaces of their own, joined by links,
 	// with IPv4 and IPv6. It needs root. Else all is on loopback.
 	Namespaces bool
+	// HostAddresses gives each proxy one address of its host's own, for pools of proxyHosts: see Proxy.HostWay.
+	HostAddresses bool
 	// Tenants is the number of tenant clusters, at most two: those of examples/hub.yaml.
 	Tenants int
 	// Fairness has the hub's API server share itself out among its users, by config/rbac/hub/fairness.yaml.
@@ -89,10 +91,12 @@ type Proxy struct {
 	*Program
 	// Metrics is where it serves its metrics.
 	Metrics netip.AddrPort
-	at      func(netip.Addr) netip.Addr
-	relay   *Relay       // its way to the hub
-	host    testkit.Host // where it runs; nil: here
-	dial    traffic.Dial // from where clients ask it; nil: from here
+	// own is its host's own address, if it was told one.
+	own   netip.Addr
+	at    func(netip.Addr) netip.Addr
+	relay *Relay       // its way to the hub
+	host  testkit.Host // where it runs; nil: here
+	dial  traffic.Dial // from where clients ask it; nil: from here
 	// ownSockets says that its data plane is its process, which must hand over.
 	ownSockets bool
 	// elders have handed over, and run until their last connection has ended.
@@ -132,6 +136,11 @@ func (p *Proxy) At(a netip.Addr) netip.Addr { return p.at(a) }
 // Way is how clients reach a granted address through this proxy.
 func (p *Proxy) Way(a netip.Addr, port uint16) traffic.Way {
 	return traffic.Way{Name: p.Name, Address: netip.AddrPortFrom(p.At(a), port), Dial: p.dial}
+}
+
+// HostWay is how clients reach a port of its host's own address, where the fleet has HostAddresses.
+func (p *Proxy) HostWay(port uint16) traffic.Way {
+	return traffic.Way{Name: p.Name, Address: netip.AddrPortFrom(p.own, port), Dial: p.dial}
 }
 
 // ToNode is how this proxy reaches a node.

@@ -14,12 +14,14 @@ import (
 //	127.20.T.N     node N of tenant T (127.(20+number).T.N)
 //	127.80.n.0/24  what clients ask for; edge-1 binds it as it is
 //	127.81.n.0/24  the same, as edge-2 binds it
+//	127.20.255.P   proxy P's host
 //	127.192.0.0/17, 127.192.128.0/17, 127.194.0.0/17 … likewise, for those who need many; edge-2 binds them in 127.193 …
 //
 // In namespaces the same begins with 10 and there is IPv6 (see world):
 //
 //	10.20.T.N, fd00:20:T::N   node N of tenant T
 //	10.80.0.0/24, fd00:80::   what clients ask for, of each proxy
+//	10.91.P.1                 proxy P's host
 type Network struct {
 	number int
 	claim  net.Listener
@@ -75,6 +77,14 @@ func (w *Network) Served() netip.Prefix {
 // node is the address of node n of tenant t, both counted from 1.
 func (w *Network) node(t, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{w.first(), byte(20 + w.number), byte(t), byte(n)})
+}
+
+// proxy is the address of a proxy's host, counted from 1, as clients reach it.
+func (w *Network) proxy(number int) netip.Addr {
+	if w.world != nil {
+		return netip.AddrFrom4([4]byte{w.first(), 91, byte(number), 1})
+	}
+	return netip.AddrFrom4([4]byte{w.first(), byte(20 + w.number), 255, byte(number)})
 }
 
 // node6 is its IPv6 address; the zero value: it has none.

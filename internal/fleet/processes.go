@@ -123,6 +123,11 @@ func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 	if os.Geteuid() == 0 {
 		c.DropCapabilities = []uintptr{unix.CAP_NET_BIND_SERVICE}
 	}
+	own := netip.Addr{}
+	if f.options.HostAddresses {
+		own = f.Network.proxy(number)
+		flags = append(flags, "--address="+own.String())
+	}
 	p, err := f.start(name, proxyHost+number, c, append([]string{"proxy",
 		"--name=" + name,
 		"--pool=" + ProxyPool,
@@ -135,7 +140,7 @@ func (f *Fleet) startProxy(ctx context.Context, number int, at func(netip.Addr) 
 	}
 	f.Proxies = append(f.Proxies, &Proxy{
 		Program: p, Metrics: netip.AddrPortFrom(f.ownAddress(proxyHost+number), metricsPort),
-		at: at, relay: relay, host: c.Host, dial: dial, ownSockets: cmp.Or(f.options.Dataplane, builtin) == builtin,
+		own: own, at: at, relay: relay, host: c.Host, dial: dial, ownSockets: cmp.Or(f.options.Dataplane, builtin) == builtin,
 	})
 	return nil
 }

@@ -41,8 +41,8 @@ func (s *site) installBefore(ctx context.Context) error {
 			} else if err != nil {
 				return err
 			}
-			if len(u.Object) == 0 || u.GetKind() == "" {
-				continue
+			if len(u.Object) == 0 || u.GetKind() == "" || strings.HasPrefix(u.GetAPIVersion(), "flowcontrol.apiserver.k8s.io/") {
+				continue // the fleet's hub shares nothing out
 			}
 			if err := s.Hub.Apply(ctx, u); err != nil {
 				return err

@@ -42,6 +42,10 @@ type site struct {
 	commit      string
 	before, now string
 	services    int
+	// ports says that the version before knows pools by port and of hosts; open, that there are some.
+	ports, open bool
+	// busy is why what was judged of those proves nothing, though nothing failed.
+	busy string
 }
 
 func start(t *testing.T, dataplane string) *site {
@@ -49,7 +53,7 @@ func start(t *testing.T, dataplane string) *site {
 	s := &site{t: t, dataplane: dataplane}
 	s.commit, s.before, s.now = binaries(t)
 	f, err := fleet.Start(t.Context(), fleet.Options{
-		Self: s.before, Dataplane: dataplane, Namespaces: dataplane == "nftables", Tenants: 1, Say: t.Logf,
+		Self: s.before, Dataplane: dataplane, Namespaces: dataplane == "nftables", HostAddresses: true, Tenants: 1, Say: t.Logf,
 		Died: func(what string) { t.Error(what) },
 	})
 	s.Fleet = f
@@ -70,6 +74,8 @@ func start(t *testing.T, dataplane string) *site {
 	}
 	s.tenant = f.Tenants[0]
 	s.must(s.installBefore(t.Context()))
+	s.ports, err = s.knowsPorts()
+	s.must(err)
 	objects, err := f.Network.Example("web.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -133,15 +139,22 @@ func (s *site) mustServe(ctx context.Context, name string) netip.Addr {
 func (s *site) create(ctx context.Context) (name string, err error) {
 	s.services++
 	name = fmt.Sprintf("more-%d", s.services)
-	return name, s.tenant.Apply(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Service",
-		"metadata": map[string]any{"name": name, "namespace": namespace},
-		"spec": map[string]any{
-			"type":     "LoadBalancer",
-			"selector": map[string]any{"app": "web"},
-			"ports":    []any{map[string]any{"name": "http", "port": int64(webPort), "targetPort": int64(8080)}},
-		},
-	}})
+	return name, s.tenant.Apply(ctx, serviceOf(name, "", webPort))
+}
+
+// serviceOf is a Service over web's Pods, of a class or of the default one.
+func serviceOf(name, class string, port uint16) *unstructured.Unstructured {
+	spec := map[string]any{
+		"type":     "LoadBalancer",
+		"selector": map[string]any{"app": "web"},
+		"ports":    []any{map[string]any{"name": "http", "port": int64(port), "targetPort": int64(8080)}},
+	}
+	if class != "" {
+		spec["loadBalancerClass"] = "fairlead.dev/" + class
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
+	}}
 }
 
 func (s *site) remove(ctx context.Context, name string) error {
@@ -183,6 +196,9 @@ func (s *site) works(ctx context.Context) error {
 		if err := s.refuses(ctx, p, a); err != nil {
 			return err
 		}
+	}
+	if s.open {
+		return s.portsWork(ctx)
 	}
 	return nil
 }

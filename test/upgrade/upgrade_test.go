@@ -1,8 +1,10 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -46,11 +48,11 @@ func TestUpgradeAndBackInKernel(t *testing.T) { upgrade(t, "nftables") }
 func upgrade(t *testing.T, dataplane string) {
 	s := start(t, dataplane)
 	report := s.judge(s.walk)
-	for try := 1; try < tries && report.Wrong() == "" && report.Busy() != ""; try++ { // it ends where it began
-		t.Logf("it proves nothing, and is walked again: %s", report.Busy())
+	for try := 1; try < tries && report.Wrong() == "" && cmp.Or(report.Busy(), s.busy) != ""; try++ { // it ends where it began
+		t.Logf("it proves nothing, and is walked again: %s", cmp.Or(report.Busy(), s.busy))
 		report = s.judge(s.walk)
 	}
-	if why := report.Verdict(); why != "" {
+	if why := cmp.Or(report.Verdict(), s.busy); why != "" {
 		t.Error(why)
 	}
 	if report.Sent < fewest || report.Held != held {
@@ -75,23 +77,64 @@ func (s *site) walk(ctx context.Context) error {
 		return fmt.Errorf("the version before, with the kinds and roles of now: %w", err)
 	}
 	is := map[part]string{manager: s.before, agent: s.before, proxies: s.before}
-	for _, p := range walk {
-		if is[p] == s.before {
-			is[p] = s.now
-		} else {
-			is[p] = s.before
+	if !s.ports {
+		if err := s.early(ctx); err != nil {
+			return fmt.Errorf("pools that the version before doesn't know: %w", err)
 		}
-		began := time.Now()
-		if err := s.change(ctx, p, is[p]); err != nil {
-			return fmt.Errorf("changing %s: %w", p, err)
-		}
-		mixture := fmt.Sprintf("manager %s, agent %s, proxies %s", s.word(is[manager]), s.word(is[agent]), s.word(is[proxies]))
-		if err := s.works(ctx); err != nil {
-			return fmt.Errorf("%s: %w", mixture, err)
-		}
-		s.t.Logf("%s: a Service came and went %s after the change began", mixture, time.Since(began).Round(10*time.Millisecond))
 	}
+	steps := walk
+	for len(steps) > 0 && !s.mayOpen(is) {
+		if err := s.step(ctx, is, steps[0]); err != nil {
+			return err
+		}
+		steps = steps[1:]
+	}
+	err := s.withPools(ctx, func(ctx context.Context) error {
+		if err := s.works(ctx); err != nil {
+			return fmt.Errorf("pools by port and of hosts: %w", err)
+		}
+		for len(steps) > 0 {
+			next := maps.Clone(is)
+			if next[steps[0]] = s.other(is[steps[0]]); !s.mayOpen(next) {
+				break
+			}
+			if err := s.step(ctx, is, steps[0]); err != nil {
+				return err
+			}
+			steps = steps[1:]
+		}
+		return nil
+	})
+	for ; err == nil && len(steps) > 0; steps = steps[1:] {
+		err = s.step(ctx, is, steps[0])
+	}
+	return err
+}
+
+// step brings a part to its other version, and sees that the mixture works.
+func (s *site) step(ctx context.Context, is map[part]string, p part) error {
+	is[p] = s.other(is[p])
+	began := time.Now()
+	if err := s.change(ctx, p, is[p]); err != nil {
+		return fmt.Errorf("changing %s: %w", p, err)
+	}
+	mixture := fmt.Sprintf("manager %s, agent %s, proxies %s", s.word(is[manager]), s.word(is[agent]), s.word(is[proxies]))
+	if err := s.works(ctx); err != nil {
+		return fmt.Errorf("%s: %w", mixture, err)
+	}
+	with := "a Service came and went"
+	if s.open {
+		with = "Services of each pool came and went"
+	}
+	s.t.Logf("%s: %s %s after the change began", mixture, with, time.Since(began).Round(10*time.Millisecond))
 	return nil
+}
+
+func (s *site) other(binary string) string {
+	if binary == s.before {
+		return s.now
+	}
+	return s.before
 }
 
 func (s *site) word(binary string) string {
