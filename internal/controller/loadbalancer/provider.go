@@ -19,6 +19,9 @@ import (
 // onProvider serves a LoadBalancer by an object of a provider kind, and says whether that is the way. What it has of the other ways it
 // gives up, and of this one where another is the way now.
 func (r *Reconciler) onProvider(ctx context.Context, l *clusterv1.LoadBalancer, in *inputs, f *facts) (bool, reconcile.Result, error) {
+	if in.tenant != nil { // they are served by none; what they note of one leads nowhere
+		return false, reconcile.Result{}, nil
+	}
 	has := r.Providers != nil && providerkind.Has(l)
 	if !build.ByProvider(l, in.class) && (in.class != nil || !has) {
 		if has {

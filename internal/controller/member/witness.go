@@ -9,6 +9,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/providerkind"
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
@@ -55,7 +56,7 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 	switch {
 	case r.Elsewhere != nil:
 		return elsewhere{r.Elsewhere}, nil
-	case build.ByProvider(l, class) && r.Providers != nil:
+	case r.Providers != nil && (build.ByProvider(l, class) || providerkind.Has(l)): // until it is given up
 		return &object{of: l, class: class, all: r.Providers}, nil
 	case class != nil && class.Spec.Proxy != nil:
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil

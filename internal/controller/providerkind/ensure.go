@@ -58,17 +58,20 @@ func (k *Kinds) Ensure(ctx context.Context, w Wanted) (State, error) {
 		return State{}, err
 	}
 	if !has || have != want {
-		if t := k.foreign(l, want, template, o); t != nil {
-			return stopped(t), nil
+		t := k.foreign(l, want, template, o)
+		if t == nil && o == nil && template == nil {
+			t = missing(l, want)
 		}
-		if o == nil && template == nil {
-			return stopped(missing(l, want)), nil
-		}
-		if has { // the one before is given up once there is another
-			left, err := k.leave(ctx, l, have)
-			if err != nil || left != nil {
-				return stopped(left), err
+		if t == nil && has { // the one before is given up once there is another
+			if t = drains(l, have); t == nil {
+				t, err = k.leave(ctx, l, have)
 			}
+		}
+		switch {
+		case err != nil:
+			return State{}, err
+		case t != nil:
+			return k.kept(ctx, l, have, has, t)
 		}
 		if err := k.note(ctx, l, want.String()); err != nil {
 			return State{}, err
@@ -86,8 +89,11 @@ func (k *Kinds) Ensure(ctx context.Context, w Wanted) (State, error) {
 		return stopped(problem(clusterv1.ReasonWaitingForProvider, "%s is being deleted; where it was made from a template, it is made anew once it is gone", want.text(l.Namespace))), nil
 	}
 	differs, t, err := k.tell(ctx, l, want, o)
-	if err != nil || t != nil {
-		return stopped(t), err
+	switch {
+	case err != nil:
+		return State{}, err
+	case t != nil:
+		return k.kept(ctx, l, want, OwnerOf(o) == l.Name, t)
 	}
 	out := k.state(want, o)
 	if differs != "" && out.Reason == "" {
@@ -113,6 +119,7 @@ func (k *Kinds) asItIs(ctx context.Context, l *clusterv1.LoadBalancer, have refe
 		}
 		if o != nil && OwnerOf(o) == l.Name {
 			out = k.state(have, o)
+			out.Endpoint = clusterv1.Endpoint{} // nothing is written while all stays as it is
 		}
 	}
 	if paused != "" {
@@ -122,6 +129,27 @@ func (k *Kinds) asItIs(ctx context.Context, l *clusterv1.LoadBalancer, have refe
 		}
 	}
 	return out, nil
+}
+
+// kept is what the object says that a LoadBalancer has, while trouble keeps what is wanted from being done: what is outside goes on.
+func (k *Kinds) kept(ctx context.Context, l *clusterv1.LoadBalancer, have reference, has bool, t *trouble) (State, error) {
+	out, err := k.asItIs(ctx, l, have, has, "")
+	if err != nil || out.Unread {
+		return out, err
+	}
+	out.Reason, out.Message, out.Again = t.reason, t.message, t.again
+	return out, nil
+}
+
+// drains says which target of a LoadBalancer's is on its way out of an object: another one can't know when that is done; nil: none is.
+func drains(l *clusterv1.LoadBalancer, of reference) *trouble {
+	for _, t := range l.Status.Targets {
+		switch member.State(t.State) {
+		case member.Removing, member.Disabling, member.Updating:
+			return problem(clusterv1.ReasonWaitingForProvider, "target %s is %s in %s, which is given up once that is done", t.Name, t.State, of.text(l.Namespace))
+		}
+	}
+	return nil
 }
 
 // Still is why nothing of a LoadBalancer's may be touched now; "": it may.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -78,6 +79,7 @@ func (k *Kinds) follow(ctx context.Context, of schema.GroupKind) (schema.GroupVe
 	k.mu.Lock()
 	f := k.kinds[of]
 	if f == nil {
+		k.sweep()
 		f = &followed{}
 		k.kinds[of] = f
 	}
@@ -108,6 +110,17 @@ func (k *Kinds) follow(ctx context.Context, of schema.GroupKind) (schema.GroupVe
 		k.Logger.Info("provider kind followed", "kind", of.String(), "version", kind.Version)
 	}
 	return f.kind, t, nil
+}
+
+// sweep forgets kinds that couldn't be followed, and that nobody has asked for since: whoever writes LoadBalancers can invent some.
+func (k *Kinds) sweep() {
+	maps.DeleteFunc(k.kinds, func(_ schema.GroupKind, f *followed) bool {
+		if !f.busy.TryLock() {
+			return false
+		}
+		defer f.busy.Unlock()
+		return f.kind.Empty() && f.trouble != nil && !k.Now().Before(f.until)
+	})
 }
 
 // served is a kind in the version that the hub prefers.

@@ -24,16 +24,25 @@ func (r reference) String() string { return r.GroupKind.String() + "/" + r.Name 
 // text is how messages name it.
 func (r reference) text(namespace string) string { return r.Kind + " " + namespace + "/" + r.Name }
 
-// wanted is the object that a LoadBalancer is to have; template, if there is one, is what it is made from. false: none.
+// wanted is the object that a LoadBalancer is to have; template, if there is one, is what it is made from. false: none, or none
+// of a provider kind.
 func wanted(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) (of reference, template *clusterv1.ObjectReference, ok bool) {
-	if ref := l.Spec.InfrastructureRef; ref != nil {
-		return reference{schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, ref.Name}, nil, true
+	switch ref := l.Spec.InfrastructureRef; {
+	case ref != nil:
+		of = reference{schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, ref.Name}
+	case class != nil && class.Spec.InfrastructureTemplate != nil:
+		template = class.Spec.InfrastructureTemplate
+		of = reference{schema.GroupKind{Group: template.APIGroup, Kind: build.KindOfTemplate(template.Kind)}, l.Name}
 	}
-	if class == nil || class.Spec.InfrastructureTemplate == nil {
+	if !of.mayServe() {
 		return reference{}, nil, false
 	}
-	t := class.Spec.InfrastructureTemplate
-	return reference{schema.GroupKind{Group: t.APIGroup, Kind: build.KindOfTemplate(t.Kind)}, l.Name}, t, true
+	return of, template, true
+}
+
+// mayServe says whether the object may be one of a provider kind.
+func (r reference) mayServe() bool {
+	return r.Group == build.ProviderGroup && r.Kind != "" && r.Name != ""
 }
 
 // noted is the object that a LoadBalancer has, as it is noted there; false: none.
@@ -41,7 +50,7 @@ func noted(l *clusterv1.LoadBalancer) (reference, bool) {
 	kind, name, ok := strings.Cut(l.Annotations[v1alpha1.AnnotationImplementedBy], "/")
 	r := reference{schema.ParseGroupKind(kind), name}
 	// Whoever writes LoadBalancers writes the annotation too: it leads to no other kinds than a reference does.
-	return r, ok && r.Group == build.ProviderGroup && r.Kind != "" && r.Name != ""
+	return r, ok && r.mayServe()
 }
 
 // Has says that a provider object implements a LoadBalancer, or did.

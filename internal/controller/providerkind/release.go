@@ -17,12 +17,14 @@ import (
 func (k *Kinds) Release(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) (left string, err error) {
 	of, has := noted(l)
 	if !has {
-		if of, _, has = wanted(l, class); !has {
+		var may bool
+		if of, _, may = wanted(l, class); !may {
 			return "", nil
 		}
 	}
 	t, err := k.remove(ctx, l, of)
-	if err != nil || t == nil {
+	switch {
+	case err != nil || t == nil, !has && t.reason == clusterv1.ReasonProviderForbidden: // of a kind that it may not read it has made nothing
 		return "", err
 	}
 	return t.message, nil
@@ -37,9 +39,14 @@ func (k *Kinds) LetGo(ctx context.Context, l *clusterv1.LoadBalancer) (left stri
 	if still, err := k.Still(ctx, l); err != nil || still != "" {
 		return still, err
 	}
-	t, err := k.leave(ctx, l, of)
-	if err != nil || t != nil {
-		return stopped(t).Message, err
+	t := drains(l, of)
+	if t == nil {
+		if t, err = k.leave(ctx, l, of); err != nil {
+			return "", err
+		}
+	}
+	if t != nil {
+		return t.message, nil
 	}
 	return "", k.note(ctx, l, "")
 }

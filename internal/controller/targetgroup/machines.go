@@ -79,6 +79,9 @@ func (r *Reconciler) apart(ctx context.Context, g *v1alpha1.TargetGroup) (string
 	}
 	l, class := &clusterv1.LoadBalancer{}, &v1alpha1.LoadBalancerClass{}
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: g.Namespace, Name: g.Labels[v1alpha1.LabelFor]}, l)
+	if err == nil && l.Spec.InfrastructureRef != nil {
+		return l.Name, nil
+	}
 	if err == nil {
 		err = r.Client.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, class)
 	}
