@@ -23,6 +23,7 @@ func annotate(key, value string) func(*v1.Service) {
 	return func(s *v1.Service) { s.Annotations[key] = value }
 }
 
+// The fourth write says what is waited for, and is left out where the hub is done by then.
 func TestAServiceIsPublishedInFourWrites(t *testing.T) {
 	w := newWorld(t)
 	w.create("first")
@@ -46,7 +47,7 @@ func TestAServiceIsPublishedInFourWrites(t *testing.T) {
 		!slices.Contains(l.Finalizers, clusterv1.Finalizer) || l.Annotations[v1alpha1.AnnotationOriginUID] != string(s.UID) {
 		t.Errorf("LoadBalancer %+v", l)
 	}
-	if got := count.writes(); len(got) != 4 {
+	if got := count.writes(); len(got) < 3 || len(got) > 4 {
 		t.Errorf("%d writes:%s", len(got), show(got))
 	}
 }

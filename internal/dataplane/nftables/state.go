@@ -58,9 +58,16 @@ func (k spreadKey) bits() (m mark) {
 	return m
 }
 
-// note is how the kernel remembers whose a mark is: tenant, group, all of the key.
+// note is how the kernel remembers whose a mark is: tenant, group, all of the key. A process of another version has to write the
+// same, or else finds none of its marks again: connections stay then, but nobody keeps his member. So a field that came later
+// counts where it is set.
 func (k spreadKey) note() string {
-	return fmt.Sprintf("%s %s %s", k.Tenant, k.groupKey().tag(), digest(fmt.Sprintf("%#v", k)))
+	text := fmt.Sprintf("%#v", k)
+	const later = "Lenient:false, "
+	if i := strings.LastIndex(text, later); i >= 0 && !k.Check.Lenient {
+		text = text[:i] + text[i+len(later):]
+	}
+	return fmt.Sprintf("%s %s %s", k.Tenant, k.groupKey().tag(), digest(text))
 }
 
 func noteTag(note string) tag {
