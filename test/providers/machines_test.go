@@ -44,7 +44,7 @@ func (h *hub) newMachine(t *testing.T, namespace, name string, n byte) *unstruct
 	return m
 }
 
-// machinesBehind: a Machine behind a FooLoadBalancer keeps its hook until the provider calls it removed, whoever is killed meanwhile, and a client that
+// machinesBehind: a Cluster gets the endpoint that the provider chose. A Machine behind a FooLoadBalancer keeps its hook until the provider calls it removed, whoever is killed meanwhile, and a client that
 // connects all the time notices nothing.
 func machinesBehind(t *testing.T, h *hub, control string, controller *testkit.Process) {
 	const name = "behind"
@@ -54,10 +54,18 @@ func machinesBehind(t *testing.T, h *hub, control string, controller *testkit.Pr
 	t.Cleanup(func() { f.set(balancer.Settings{ApplyDelay: "0s"}) })
 	listeners := map[string]net.Listener{"a": serve(t, h.host(252)), "b": serve(t, h.host(253))}
 	l := lbOf(name, name, func(s *clusterv1.LoadBalancerSpec) {
-		s.ClassName, s.ClusterName = name, "prod"
+		s.ClassName, s.ClusterName, s.Role = name, "prod", clusterv1.RoleControlPlane
 		s.Selector.MatchLabels = map[string]string{clusterv1.ClusterNameLabel: "prod"}
 	})
-	h.create(t, prod(name), fooTemplate(name), fooClass(name), l)
+	cluster := prod(name)
+	h.create(t, cluster, fooTemplate(name), fooClass(name), l)
+	wait(t, h, cluster, "to have the provider's endpoint, with no Machine yet", func(c *unstructured.Unstructured) error {
+		at, _, err := unstructured.NestedMap(c.Object, "spec", "controlPlaneEndpoint")
+		if err == nil && (at["host"] == nil || at["port"] != int64(7443)) {
+			err = fmt.Errorf("it has %v", at)
+		}
+		return err
+	})
 	leaves, stays := h.newMachine(t, name, "a", 252), h.newMachine(t, name, "b", 253)
 	active := func(names ...string) {
 		t.Helper()
