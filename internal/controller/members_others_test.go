@@ -139,3 +139,31 @@ func machinesOfOthers(h *hub, restart func(meanwhile func())) {
 		h.t.Error(errors.Join(err, errors.New("it has an address of the ledger")))
 	}
 }
+
+// servedOtherwise: a class comes to be served by a Service, then by somebody else, while a Machine drains to which a proxy has connections.
+// The Machine is held until the proxy has let go, whatever is said by what serves now.
+func servedOtherwise(f *fleetOf) {
+	m := f.machine("a1", "prod")
+	f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	f.drainFor(time.Hour)
+	f.proxy.busy = map[string]int64{"a1": 1}
+	f.delete(m)
+	f.held(m)
+	class := f.newClass()
+	becomes := func(spec v1alpha1.LoadBalancerClassSpec) {
+		f.change(class, func(o client.Object) { o.(*v1alpha1.LoadBalancerClass).Spec = spec })
+	}
+	becomes(v1alpha1.LoadBalancerClassSpec{Service: &v1alpha1.ClassService{Type: "LoadBalancer"}})
+	f.drains(m, "no EndpointSlice has it ready any more")
+	f.drainFor(time.Second)
+	f.drains(m, "Waiting for proxies")
+	becomes(v1alpha1.LoadBalancerClassSpec{HooksOnly: &v1alpha1.ClassHooksOnly{InfrastructureRef: clusterv1.ObjectReference{APIGroup: "example.com", Kind: "F5Pool", Name: "by-hand"}}})
+	f.drains(m, "Waiting for whoever manages F5Pool by-hand")
+	f.answers(m, v1alpha1.TargetDraining, "Gone")
+	f.drains(m, "Waiting for proxies")
+	f.proxy.busy = nil
+	f.unhooks(m)
+	f.collect(m)
+	f.places("a2=Serving")
+}

@@ -25,7 +25,8 @@ import (
 //	provider kind     the status of the object that implements the LoadBalancer
 //	class hooksOnly   whoever manages the load balancer, by annotations of the Machines
 //
-// A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none.
+// A member is removed when its witness says so, and not before: a word that is missing, old or unclear is none. Where proxies served a
+// class of this hub before, they are asked besides.
 type witness interface {
 	// still is why what it says can't be trusted now, so that nothing may move; "": it can.
 	still() string
@@ -57,14 +58,14 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 	case r.Elsewhere != nil:
 		return elsewhere{r.Elsewhere}, nil
 	case r.Providers != nil && (build.ByProvider(l, class) || providerkind.Has(l)): // until it is given up
-		return &object{of: l, class: class, all: r.Providers}, nil
+		return r.besides(&object{of: l, class: class, all: r.Providers}), nil
 	case class != nil && class.Spec.Proxy != nil:
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil
 	case class != nil && class.Spec.Service != nil:
-		return r.endpointsOf(l, class), nil
+		return r.besides(r.endpointsOf(l, class)), nil
 	case class != nil && class.Spec.HooksOnly != nil:
 		ref := class.Spec.HooksOnly.InfrastructureRef
-		return &others{of: client.ObjectKeyFromObject(l), who: fmt.Sprintf("whoever manages %s %s", ref.Kind, ref.Name), annotations: annotations}, nil
+		return r.besides(&others{of: client.ObjectKeyFromObject(l), who: fmt.Sprintf("whoever manages %s %s", ref.Kind, ref.Name), annotations: annotations}), nil
 	case class != nil:
 		return r.everyProxy(), &problem{clusterv1.ReasonNotSupported, fmt.Sprintf("class %q has neither proxies, a Service nor a template, so that nobody can be asked: use one that has", class.Name)}
 	case l.Spec.ClassName == "":
@@ -124,6 +125,58 @@ func (p *proxies) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered fun
 		return nil, err
 	}
 	return (&machines.Group{Object: g, Proxies: asked, Since: func(t *v1alpha1.Target) proof.Version { return entered(t).version }}).Seen, nil
+}
+
+// besides is the witness of LoadBalancers that something else serves than our proxies. Their class may have come to that while proxies
+// served it: a member has gone when those have stopped too that may still send to it, as of addresses that are held yet.
+type besides struct {
+	witness
+	proxies proxies
+	// waits for proxies, of which not every word wakes the LoadBalancer.
+	waits bool
+}
+
+func (r *Reconciler) besides(now witness) witness {
+	return &besides{witness: now, proxies: proxies{asked: r.Asked}}
+}
+
+func (b *besides) again() time.Duration {
+	if d := b.witness.again(); !b.waits || d > 0 && d < lookAgain {
+		return d
+	}
+	return lookAgain
+}
+
+func (b *besides) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered func(*v1alpha1.Target) entry) (func(at int) rules.Sight, error) {
+	now, err := b.witness.sees(ctx, g, entered)
+	if err != nil {
+		return nil, err
+	}
+	before, err := b.proxies.sees(ctx, g, entered)
+	if err != nil {
+		return nil, err
+	}
+	send := map[int]rules.Sight{}
+	for at := range g.Spec.Targets {
+		if !g.Drains(at) {
+			continue
+		}
+		if s := before(at); !s.Gone {
+			send[at], b.waits = s, true
+		}
+	}
+	return func(at int) rules.Sight {
+		s := now(at)
+		proxies, waits := send[at]
+		switch {
+		case !waits:
+			return s
+		case s.Gone:
+			return proxies
+		}
+		s.Waits += "; and for proxies: " + proof.Names(proxies.Against)
+		return s
+	}, nil
 }
 
 // Elsewhere speaks for the proxies of a hub that is another cluster than the Machines'. It is safe for concurrent use, and wakes
