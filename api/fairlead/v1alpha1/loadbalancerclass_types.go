@@ -63,6 +63,8 @@ type ClassService struct {
 
 // ClassHooksOnly drains members of a load balancer that somebody else manages.
 type ClassHooksOnly struct {
+	// InfrastructureRef names the load balancer that its manager answers for; it never changes, as an answer for one is none for another.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="infrastructureRef is immutable: create another LoadBalancerClass, and LoadBalancers of that"
 	InfrastructureRef clusterv1.ObjectReference `json:"infrastructureRef"`
 }
 
