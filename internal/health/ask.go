@@ -22,10 +22,7 @@ import (
 func ask(p lb.Probe) error {
 	deadline := time.Now().Add(p.Check.Timeout)
 	address := netip.AddrPortFrom(p.Address, p.Check.Port)
-	d := net.Dialer{Timeout: p.Check.Timeout, KeepAlive: -1}
-	if p.Check.Lenient {
-		d.Timeout = min(d.Timeout, lenientConnect)
-	}
+	d := dialer(p.Check)
 	conn, err := d.DialTCP(context.Background(), "tcp", netip.AddrPort{}, address)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
@@ -35,10 +32,24 @@ func ask(p lb.Probe) error {
 	if err := conn.SetLinger(0); err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
 	}
+	return verdict(conn, address.String(), p.Check, deadline)
+}
+
+// dialer of a check's connections.
+func dialer(c lb.Check) net.Dialer {
+	d := net.Dialer{Timeout: c.Timeout, KeepAlive: -1}
+	if c.Lenient {
+		d.Timeout = min(d.Timeout, lenientConnect)
+	}
+	return d
+}
+
+// verdict is a check's part after connecting.
+func verdict(conn net.Conn, address string, c lb.Check, deadline time.Time) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return fmt.Errorf("connecting: %w", plain(err))
 	}
-	if v := p.Check.ProxyProtocol; v != 0 {
+	if v := c.ProxyProtocol; v != 0 {
 		header, ok := nobody(v)
 		if !ok {
 			return fmt.Errorf("version %d of the PROXY protocol is not known", v)
@@ -47,11 +58,11 @@ func ask(p lb.Probe) error {
 			return fmt.Errorf("sending the PROXY header: %w", plain(err))
 		}
 	}
-	if p.Check.Kind == lb.CheckTCP {
+	if c.Kind == lb.CheckTCP {
 		return nil
 	}
-	err = askOver(conn, address.String(), p.Check)
-	if said := badStatus(0); p.Check.Lenient && !errors.Is(err, errTimedOut) && (!errors.As(err, &said) || said < 500) {
+	err := askOver(conn, address, c)
+	if said := badStatus(0); c.Lenient && !errors.Is(err, errTimedOut) && (!errors.As(err, &said) || said < 500) {
 		return nil
 	}
 	return err

@@ -1,7 +1,9 @@
 package health
 
 import (
+	"bufio"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -10,6 +12,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fairlead.dev/fairlead/internal/lb"
@@ -135,6 +138,53 @@ func TestALenientCheckFallsBackToTCP(t *testing.T) {
 		got := text(ask(lb.Probe{Address: where.Addr(), Check: lb.Check{Kind: lb.CheckHTTPS, Port: where.Port(), Path: c.path, Timeout: timeout, Lenient: true}}))
 		if got != c.err {
 			t.Errorf("%s: %q, not %q", name, got, c.err)
+		}
+	}
+}
+
+// A member that shakes hands, takes the question and is silent fails a lenient check too, when the time of the check is over.
+func TestALenientCheckWaitsForTheAnswerNoLongerThanItsTimeout(t *testing.T) {
+	has := httptest.NewTLSServer(http.NotFoundHandler())
+	has.Close()
+	certificates := has.TLS.Certificates
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		taken := make(chan error, 1)
+		go func() {
+			server := tls.Server(far, &tls.Config{Certificates: certificates, SessionTicketsDisabled: true}) // a pipe holds no tickets
+			r, err := http.ReadRequest(bufio.NewReader(server))
+			if err == nil && r.URL.Path != "/readyz" {
+				err = errors.New("asked for " + r.URL.Path)
+			}
+			taken <- err
+		}()
+		began := time.Now()
+		err := verdict(near, "10.0.0.1:6443", lb.Check{Kind: lb.CheckHTTPS, Path: "/readyz", Timeout: 3 * time.Second, Lenient: true}, began.Add(3*time.Second))
+		if got := text(err); got != "reading the answer: timed out" {
+			t.Errorf("%q", got)
+		}
+		if got := time.Since(began); got != 3*time.Second { // of a clock that stands still while anything runs
+			t.Errorf("after %s", got)
+		}
+		if err := <-taken; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A lenient check finds out who is dead as soon as one that only connects does, however long it would wait for an answer.
+func TestALenientCheckConnectsWithinASecond(t *testing.T) {
+	for _, c := range []struct {
+		check lb.Check
+		want  time.Duration
+	}{
+		{lb.Check{Kind: lb.CheckHTTPS, Timeout: 3 * time.Second, Lenient: true}, time.Second},
+		{lb.Check{Kind: lb.CheckHTTPS, Timeout: 500 * time.Millisecond, Lenient: true}, 500 * time.Millisecond},
+		{lb.Check{Kind: lb.CheckHTTPS, Timeout: 3 * time.Second}, 3 * time.Second},
+	} {
+		if d := dialer(c.check); d.Timeout != c.want {
+			t.Errorf("%+v: %s", c.check, d.Timeout)
 		}
 	}
 }
