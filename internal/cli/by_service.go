@@ -9,6 +9,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // byService says that a Service of the hub serves l, and not proxies.
@@ -28,8 +29,8 @@ func providerObject(l *clusterv1.LoadBalancer) string {
 	if ref := l.Spec.InfrastructureRef; ref != nil {
 		return ref.Kind + " " + l.Namespace + "/" + ref.Name
 	}
-	kind, name, _ := strings.Cut(l.Annotations[v1alpha1.AnnotationImplementedBy], "/")
-	kind, _, _ = strings.Cut(kind, ".")
+	of, name, _ := strings.Cut(l.Annotations[v1alpha1.AnnotationImplementedBy], "/")
+	kind := schema.ParseGroupKind(of).Kind
 	if kind == "" {
 		return "its provider's object"
 	}

@@ -50,8 +50,13 @@ func (k *Kinds) Ensure(ctx context.Context, w Wanted) (State, error) {
 		return k.asItIs(ctx, l, have, has, paused)
 	}
 	kind, t, err := k.follow(ctx, want.GroupKind)
-	if err != nil || t != nil {
-		return unread(t, l, has && have == want), err
+	switch {
+	case err != nil:
+		return State{}, err
+	case t != nil && has && have != want:
+		return k.kept(ctx, l, have, has, t)
+	case t != nil:
+		return unread(t, l, has), nil
 	}
 	o, err := k.read(ctx, k.Cache, kind, l.Namespace, want.Name)
 	if err != nil {

@@ -105,6 +105,8 @@ func TestTurningToAnotherObject(t *testing.T) {
 	ensure("another that isn't there", "192.0.2.1", clusterv1.ReasonProviderObjectNotFound, "there is no FooLoadBalancer shop/none")
 	refer(l, "taken")
 	ensure("another that is somebody else's", "192.0.2.1", clusterv1.ReasonProviderObjectOwned, "is LoadBalancer db's")
+	l.Spec.InfrastructureRef.Kind = "Bar"
+	ensure("another of a kind that isn't installed", "192.0.2.1", clusterv1.ReasonProviderNotInstalled, "the hub serves no Bar")
 	refer(l, "b")
 	for _, state := range []member.State{member.Removing, member.Disabling, member.Updating} {
 		l.Status.Targets = []clusterv1.TargetStatus{{Name: "m-1", State: string(member.Active)}, {Name: "m-2", State: string(state)}}
