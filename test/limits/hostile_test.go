@@ -220,6 +220,17 @@ func word(ctx context.Context, at netip.AddrPort) (string, error) {
 	return string(b[:n]), err
 }
 
+// unserved waits until nothing is heard at an address.
+func (s *siege) unserved(at netip.AddrPort) {
+	s.t.Helper()
+	s.eventually(at.String()+" to be served no more", func(ctx context.Context) error {
+		if heard, err := word(ctx, at); err == nil {
+			return fmt.Errorf("a client hears %q", heard)
+		}
+		return nil
+	})
+}
+
 // silent waits until clients of a LoadBalancer that has an address are turned away there.
 func (s *siege) silent(l *clusterv1.LoadBalancer) {
 	s.t.Helper()

@@ -1,0 +1,25 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPollCountsNothingThatItCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := Poll(ctx, time.Second, "a client to be turned away", func(ctx context.Context) error {
+			if ctx.Err() == nil {
+				return errors.New("it is served")
+			}
+			return nil // its call failed
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want it to say that time was over", err)
+		}
+	})
+}
