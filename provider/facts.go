@@ -17,12 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotations of Cluster API.
-const (
-	pausedAnnotation = "cluster.x-k8s.io/paused"
-	moveAnnotation   = "clusterctl.cluster.x-k8s.io/delete-for-move"
-)
-
 // defaultPort is a control plane's.
 const defaultPort = 6443
 
@@ -152,7 +146,7 @@ func heldBy(o Object, l *clusterv1.LoadBalancer, cluster *unstructured.Unstructu
 		objects = append(objects, cluster)
 	}
 	for _, x := range objects {
-		for _, key := range []string{pausedAnnotation, moveAnnotation} {
+		for _, key := range []string{clusterv1.PausedAnnotation, clusterv1.MoveAnnotation} {
 			if _, ok := x.GetAnnotations()[key]; ok {
 				return fmt.Sprintf("%s has the annotation %s.", x.GetName(), key)
 			}

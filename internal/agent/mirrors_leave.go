@@ -9,7 +9,6 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/management"
 	"fairlead.dev/fairlead/internal/agent/service"
-	"fairlead.dev/fairlead/internal/machines"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +24,7 @@ func (r *mirrors) release(ctx context.Context, l, have *clusterv1.LoadBalancer) 
 	if !controllerutil.ContainsFinalizer(l, clusterv1.MirrorFinalizer) {
 		return reconcile.Result{}, nil
 	}
-	if _, moves := l.Annotations[machines.MovesAnnotation]; !moves {
+	if _, moves := l.Annotations[clusterv1.MoveAnnotation]; !moves {
 		if have == nil { // the cache may be behind one that was just made
 			var err error
 			if have, err = r.loadBalancer(ctx, of, r.hubLive); err != nil {

@@ -142,12 +142,12 @@ func TestDrainOfMachinesThatCantBe(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	paused := map[string]string{machines.PausedAnnotation: ""}
+	paused := map[string]string{clusterv1.PausedAnnotation: ""}
 	for name, objects := range map[string][]client.Object{
 		"it is paused":         {prod, machineNamed("m1", member.Active, paused)},
 		"its Cluster is":       {ofClusterAPI("Cluster", "prod", paused), m1},
-		"it moves to another":  {prod, machineNamed("m1", member.Active, map[string]string{machines.MovesAnnotation: ""})},
-		"its Cluster moves to": {ofClusterAPI("Cluster", "prod", map[string]string{machines.MovesAnnotation: ""}), m1},
+		"it moves to another":  {prod, machineNamed("m1", member.Active, map[string]string{clusterv1.MoveAnnotation: ""})},
+		"its Cluster moves to": {ofClusterAPI("Cluster", "prod", map[string]string{clusterv1.MoveAnnotation: ""}), m1},
 	} {
 		d, err := plan(t, drainHub(t, served, append(objects, group)...), one)
 		if err != nil || !d.Refuse() || !strings.Contains(d.Message, "Machine m1: it") || !strings.Contains(d.Fix, "End that first") {
@@ -171,7 +171,7 @@ func TestUndoOfAMachineThatStaysOut(t *testing.T) {
 	leaving.SetFinalizers([]string{"a"})
 	for want, m := range map[string]*unstructured.Unstructured{
 		"Machine m1 is being deleted":                     leaving,
-		"Machine m1 does so once this ends: it is paused": machineNamed("m1", member.Disabled, disabled(machines.PausedAnnotation)),
+		"Machine m1 does so once this ends: it is paused": machineNamed("m1", member.Disabled, disabled(clusterv1.PausedAnnotation)),
 	} {
 		group := groupOfMachines("api", "m1")
 		h := drainHub(t, served, group, ofClusterAPI("Cluster", "prod", nil), m)

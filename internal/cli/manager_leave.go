@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/clusters"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -223,7 +224,7 @@ func (h *Hub) still(ctx context.Context, u *unstructured.Unstructured, of map[ty
 	case clusters.IsPaused(c):
 		why = "its Cluster is paused"
 	default:
-		if _, moves := c.GetAnnotations()[clusters.Moves]; moves {
+		if _, moves := c.GetAnnotations()[clusterv1.MoveAnnotation]; moves {
 			why = "its Cluster moves to another hub"
 		}
 	}

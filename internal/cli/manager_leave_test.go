@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/kit"
-	"fairlead.dev/fairlead/internal/machines"
 	"fairlead.dev/fairlead/internal/member"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,9 +65,9 @@ func leadership(holder string, ago time.Duration) *coordinationv1.Lease {
 func TestLeave(t *testing.T) {
 	theirs := map[string]string{"example.com/x": "y"}
 	prod := ofClusterAPI("Cluster", "prod", nil)
-	paused := ofClusterAPI("Cluster", "prod", map[string]string{machines.PausedAnnotation: ""})
+	paused := ofClusterAPI("Cluster", "prod", map[string]string{clusterv1.PausedAnnotation: ""})
 	m1, clean := ofClusterAPI("Machine", "m1", hookedBy(theirs)), ofClusterAPI("Machine", "clean", theirs)
-	m2 := ofClusterAPI("Machine", "m2", hookedBy(map[string]string{machines.PausedAnnotation: ""}))
+	m2 := ofClusterAPI("Machine", "m2", hookedBy(map[string]string{clusterv1.PausedAnnotation: ""}))
 	for name, c := range map[string]struct {
 		objects []client.Object
 		options LeaveOptions

@@ -9,12 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Annotations of Cluster API that say that nobody is to write an object, and that it is deleted because it is in another hub.
-const (
-	PausedAnnotation = "cluster.x-k8s.io/paused"
-	MovesAnnotation  = "clusterctl.cluster.x-k8s.io/delete-for-move"
-)
-
 // scaleDownTaint is the cluster autoscaler's, on a Node that it is about to take away.
 const scaleDownTaint = "ToBeDeletedByClusterAutoscaler"
 
@@ -48,10 +42,10 @@ func (m *Machine) Disabled() bool {
 
 // Still is why nobody may write it now; "": one may.
 func (m *Machine) Still() string {
-	if _, ok := m.Annotations[MovesAnnotation]; ok {
+	if _, ok := m.Annotations[clusterv1.MoveAnnotation]; ok {
 		return "it moves to another hub"
 	}
-	if _, ok := m.Annotations[PausedAnnotation]; ok {
+	if _, ok := m.Annotations[clusterv1.PausedAnnotation]; ok {
 		return "it is paused"
 	}
 	return ""

@@ -98,9 +98,9 @@ func TestPlans(t *testing.T) {
 		}, want: []string{"0:1=Serving", "0:2=Serving"}, changes: true},
 		"its Cluster is to be noted": {machines: []Machine{of("1")}, change: func(f *Facts) { f.Cluster = "prod" }, want: []string{"0:1=Serving"}, changes: true},
 		"one is gone, and paused":    {machines: []Machine{of("1"), of("2")}, change: func(f *Facts) { f.Machines, f.Shared.Frozen = f.Machines[:1], "paused" }, want: []string{"0:1=Serving", "0:2=Serving"}},
-		"deleted, and it moves": {machines: []Machine{of("1", deleting, func(m *Machine) { m.Annotations = map[string]string{MovesAnnotation: ""} }), of("2")},
+		"deleted, and it moves": {machines: []Machine{of("1", deleting, func(m *Machine) { m.Annotations = map[string]string{clusterv1.MoveAnnotation: ""} }), of("2")},
 			want: []string{"0:1=Serving", "0:2=Serving"}},
-		"deleted, and it is paused": {machines: []Machine{of("1", deleting, func(m *Machine) { m.Annotations[PausedAnnotation] = "" }), of("2")}, want: []string{"0:1=Serving", "0:2=Serving"}},
+		"deleted, and it is paused": {machines: []Machine{of("1", deleting, func(m *Machine) { m.Annotations[clusterv1.PausedAnnotation] = "" }), of("2")}, want: []string{"0:1=Serving", "0:2=Serving"}},
 		"its own hook is gone":      {machines: []Machine{of("1", func(m *Machine) { delete(m.Annotations, member.HookKey(clusterv1.HookPreDrain, "api")) })}, want: []string{"0:1=Serving"}, changes: true},
 		"not of the Cluster":        {machines: []Machine{of("1", func(m *Machine) { m.Labels[member.ClusterNameLabel] = "other" }), of("2")}, want: []string{"0:1=Draining", "0:2=Serving"}, changes: true},
 		"a new one is hooked first": {machines: []Machine{of("1")}, change: func(f *Facts) {

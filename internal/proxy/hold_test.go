@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -103,7 +104,7 @@ func TestWhatWasMovedIsServedOnWhereItWas(t *testing.T) {
 		settle(time.Second)
 		for _, o := range []Object{tg, l} {
 			o = o.DeepCopyObject().(Object)
-			o.SetAnnotations(map[string]string{annotationMove: ""})
+			o.SetAnnotations(map[string]string{clusterv1.MoveAnnotation: ""})
 			w.set(o)
 			settle(time.Second)
 			o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})

@@ -166,12 +166,9 @@ func (p *picture) holdsIn(namespace string) bool {
 
 // moves says that an object is deleted because it moves to another hub.
 func moves(o Object) bool {
-	_, ok := o.GetAnnotations()[annotationMove]
+	_, ok := o.GetAnnotations()[clusterv1.MoveAnnotation]
 	return ok
 }
-
-// annotationMove is clusterctl's.
-const annotationMove = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 // tenants are the Tenants by their namespace.
 func (o *objects) tenants() map[string]*v1alpha1.Tenant {

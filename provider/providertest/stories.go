@@ -194,7 +194,7 @@ func adopted(p *play) {
 }
 
 func held(p *play) {
-	const paused, moving = "cluster.x-k8s.io/paused", "clusterctl.cluster.x-k8s.io/delete-for-move"
+	const paused, moving = clusterv1.PausedAnnotation, clusterv1.MoveAnnotation
 	o, l, _ := p.made("held", p.Members[0])
 	change(p, l, func(l *clusterv1.LoadBalancer) { l.Annotations = map[string]string{moving: ""} })
 	p.waitFor(o, "Paused=True")

@@ -153,3 +153,10 @@ const (
 	// ClassAnnotation on a Cluster has a LoadBalancer of that class made for its control plane.
 	ClassAnnotation = "loadbalancer.cluster.x-k8s.io/class"
 )
+
+// Annotations of Cluster API that say that nobody is to change an object, and that one is deleted from this hub alone, because
+// another one has it now. Presence counts.
+const (
+	PausedAnnotation = "cluster.x-k8s.io/paused"
+	MoveAnnotation   = "clusterctl.cluster.x-k8s.io/delete-for-move"
+)

@@ -15,14 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotations of Cluster API.
-const (
-	// Paused on a Cluster or what is its: nobody changes anything.
-	Paused = "cluster.x-k8s.io/paused"
-	// Moves on what is deleted from this hub alone, because another one has it now.
-	Moves = "clusterctl.cluster.x-k8s.io/delete-for-move"
-)
-
 // Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.
 func Served(kinds meta.RESTMapper, kind string) (schema.GroupVersionKind, error) {
 	group := schema.GroupVersion{Group: clusterv1.GroupVersion.Group}
@@ -89,13 +81,13 @@ func Of(ctx context.Context, reader client.Reader, kinds meta.RESTMapper, o clie
 
 // Leaving says that an object is being deleted, or moves to another hub.
 func Leaving(o client.Object) bool {
-	_, moving := o.GetAnnotations()[Moves]
+	_, moving := o.GetAnnotations()[clusterv1.MoveAnnotation]
 	return o.GetDeletionTimestamp() != nil || moving
 }
 
 // IsPaused says that a Cluster, or what is its, is paused: by spec.paused, which a Cluster alone has, or by the annotation.
 func IsPaused(o client.Object) bool {
-	_, annotated := o.GetAnnotations()[Paused]
+	_, annotated := o.GetAnnotations()[clusterv1.PausedAnnotation]
 	c, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return annotated

@@ -18,8 +18,8 @@ import (
 
 // Annotations of Cluster API.
 const (
-	paused = clusters.Paused
-	moves  = clusters.Moves
+	paused = clusterv1.PausedAnnotation
+	moves  = clusterv1.MoveAnnotation
 )
 
 // Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.

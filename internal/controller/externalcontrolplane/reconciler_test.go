@@ -9,7 +9,6 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
-	"fairlead.dev/fairlead/internal/controller/clusters"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -67,8 +66,10 @@ func external(change ...func(*controlplanev1.ExternalControlPlane)) *controlplan
 // Whose it is, and when it is left alone.
 func TestWhenItIsAsked(t *testing.T) {
 	paused := func(c *unstructured.Unstructured) { c.Object["spec"] = map[string]any{"paused": true} }
-	moving := func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{clusters.Moves: ""}) }
-	annotated := func(o *controlplanev1.ExternalControlPlane) { o.Annotations = map[string]string{clusters.Paused: ""} }
+	moving := func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{clusterv1.MoveAnnotation: ""}) }
+	annotated := func(o *controlplanev1.ExternalControlPlane) {
+		o.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	}
 	for name, c := range map[string]struct {
 		objects []client.Object
 		asked   bool

@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) release(ctx context.Context, l *clusterv1.LoadBalancer) (reconcile.Result, error) {
 	ref := ipam.Ref{Namespace: l.Namespace, Name: l.Name}
 	r.forget(ref)
-	if _, moves := l.Annotations[annotationMoves]; moves {
+	if _, moves := l.Annotations[clusterv1.MoveAnnotation]; moves {
 		moved, err := r.Keeper.Move(ctx, ref)
 		if err != nil {
 			return reconcile.Result{}, err

@@ -95,7 +95,7 @@ func (f *facts) mirror(s *clusterv1.LoadBalancerStatus) {
 // releaseProvider has the provider object of a LoadBalancer that is being deleted be gone, and says what of it is left; "": nothing. What
 // moves to another hub goes on there.
 func (r *Reconciler) releaseProvider(ctx context.Context, l *clusterv1.LoadBalancer) (left string, err error) {
-	_, moves := l.Annotations[annotationMoves]
+	_, moves := l.Annotations[clusterv1.MoveAnnotation]
 	if r.Providers == nil || moves {
 		return "", nil
 	}

@@ -34,9 +34,6 @@ const (
 	anew = 10 * time.Second
 )
 
-// annotationMoves marks what clusterctl deletes because it is in another hub now.
-const annotationMoves = "clusterctl.cluster.x-k8s.io/delete-for-move"
-
 // Options of a Reconciler.
 type Options struct {
 	Logger *slog.Logger

@@ -29,7 +29,7 @@ func (r *Reconciler) letGo(ctx context.Context, l *clusterv1.LoadBalancer, class
 	next := l.DeepCopy()
 	meta.RemoveStatusCondition(&next.Status.Conditions, clusterv1.ConditionTargetsFollowed)
 	again := reconcile.Result{}
-	if _, moves := l.Annotations[machines.MovesAnnotation]; !moves {
+	if _, moves := l.Annotations[clusterv1.MoveAnnotation]; !moves {
 		by, _ := r.witness(l, class, nil) // where it is not known who, every proxy
 		left, err := r.clear(ctx, of, by)
 		if apierrors.IsForbidden(err) {

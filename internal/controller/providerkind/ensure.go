@@ -175,11 +175,11 @@ func (k *Kinds) clusterOf(ctx context.Context, l *clusterv1.LoadBalancer) (c *un
 	case err != nil:
 		return nil, "", err
 	case clusters.IsPaused(l):
-		still = fmt.Sprintf("the LoadBalancer has the annotation %s", clusters.Paused)
+		still = fmt.Sprintf("the LoadBalancer has the annotation %s", clusterv1.PausedAnnotation)
 	case c == nil:
 	case clusters.IsPaused(c):
 		still = fmt.Sprintf("Cluster %s is paused", c.GetName())
-	case hasAnnotation(c, clusters.Moves):
+	case hasAnnotation(c, clusterv1.MoveAnnotation):
 		still = fmt.Sprintf("Cluster %s moves to another hub", c.GetName())
 	}
 	return c, still, nil

@@ -6,7 +6,6 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
-	"fairlead.dev/fairlead/internal/controller/clusters"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,10 +70,10 @@ func TestUnmanagedClusters(t *testing.T) {
 		"nobody owns it":                   {cluster(at()), unmanaged(func(o *infrav1.UnmanagedCluster) { o.OwnerReferences = nil }), false, infrav1.ReasonWaitingForCluster, "False", 1},
 		"a Cluster of the name owned it":   {cluster(at()), unmanaged(func(o *infrav1.UnmanagedCluster) { o.OwnerReferences[0].UID = "another" }), false, infrav1.ReasonWaitingForCluster, "False", 1},
 		"the Cluster is paused":            {cluster(paused), unmanaged(), false, "", "True", 1},
-		"the Cluster is paused, annotated": {cluster(at(), clusters.Paused), unmanaged(), false, "", "True", 1},
-		"it is paused":                     {cluster(at()), unmanaged(annotated(clusters.Paused)), false, "", "True", 1},
-		"the Cluster moves":                {cluster(at(), clusters.Moves), unmanaged(), false, "", "", 0},
-		"it moves":                         {cluster(at()), unmanaged(annotated(clusters.Moves)), false, "", "", 0},
+		"the Cluster is paused, annotated": {cluster(at(), clusterv1.PausedAnnotation), unmanaged(), false, "", "True", 1},
+		"it is paused":                     {cluster(at()), unmanaged(annotated(clusterv1.PausedAnnotation)), false, "", "True", 1},
+		"the Cluster moves":                {cluster(at(), clusterv1.MoveAnnotation), unmanaged(), false, "", "", 0},
+		"it moves":                         {cluster(at()), unmanaged(annotated(clusterv1.MoveAnnotation)), false, "", "", 0},
 		"somebody else manages it":         {cluster(at()), unmanaged(annotated(ManagedBy)), false, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
