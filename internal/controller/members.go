@@ -118,16 +118,22 @@ type following struct {
 	clusters   *endpoint.Reconciler
 	// heard are the kinds that the controller hears of.
 	heard map[schema.GroupVersionKind]bool
+	// unread: whether Machines can be followed couldn't be read the last time, and the log has it.
+	unread bool
 }
 
 // look says whether anything has changed about whether Machines can be followed. Where that can't be found out, nothing has.
 func (f *following) look(ctx context.Context) (news bool, _ error) {
 	machine, cluster, err := f.served(ctx)
+	unread := f.unread
+	f.unread = err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), err == nil && (machine.Empty() || cluster.Empty()):
 		return f.members.Unwatched(), nil
 	case err != nil:
-		f.Logger.Error("whether Machines can be watched can't be read", "err", err)
+		if !unread { // once, for as long as the hub is away
+			f.Logger.Error("whether Machines can be watched can't be read", "err", err)
+		}
 		return f.members.Undecided(), nil
 	}
 	if err := f.hear(ctx, machine, cluster); err != nil {
