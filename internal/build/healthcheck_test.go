@@ -2,6 +2,7 @@ package build
 
 import (
 	"testing"
+	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/lb"
@@ -66,6 +67,19 @@ func TestControlPlanesAreAskedWhetherTheyAreReady(t *testing.T) {
 		if got.String() != c.want || got.Lenient != (name == "by default") {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// Of a control plane of three, one that hangs is found out before its clients have lost what they ask in 2 s. An API server that waits for
+// etcd, for 2 s, isn't taken for one that hangs.
+func TestAnAPIServerThatHangsIsFoundOutInTime(t *testing.T) {
+	c := readyz(6443)
+	latest := 11*c.Interval/10 + time.Duration(c.Fall)*c.Timeout // from one check to the next it is a tenth more at most
+	if shared := latest / 3; shared > 2*time.Second {
+		t.Errorf("it is after %s: %s worth of all requests", latest, shared)
+	}
+	if c.Timeout < 2*time.Second {
+		t.Errorf("it is asked for %s", c.Timeout)
 	}
 }
 

@@ -332,7 +332,7 @@ func (c *Checker) settle(s *state, err error, now time.Time) {
 			verdict = lb.Unhealthy
 		}
 	}
-	s.next = now.Add(s.pause(err, verdict))
+	s.next = now.Add(s.pause(err, verdict, now.Sub(s.started)))
 	if verdict == s.Verdict {
 		return
 	}
@@ -345,8 +345,8 @@ func (c *Checker) settle(s *state, err error, now time.Time) {
 	}
 }
 
-// pause is the time until the next check, after one with this result.
-func (s *state) pause(err error, verdict lb.Verdict) time.Duration {
+// pause is the time until the next check, after one with this result that took so long.
+func (s *state) pause(err error, verdict lb.Verdict, took time.Duration) time.Duration {
 	switch {
 	case err != nil && s.suspect && verdict != lb.Unhealthy:
 		s.hold = 0
@@ -361,7 +361,11 @@ func (s *state) pause(err error, verdict lb.Verdict) time.Duration {
 		return s.hold
 	}
 	// Probes that began together drift apart.
-	return time.Duration((0.9 + 0.2*rand.Float64()) * float64(s.Check.Interval))
+	every := time.Duration((0.9 + 0.2*rand.Float64()) * float64(s.Check.Interval))
+	if err != nil && verdict != lb.Unhealthy {
+		return max(every-took, min(every, quickGap)) // one that hung is asked again as soon as one that refused
+	}
+	return every
 }
 
 // early is how much before it is due a check may begin: a twentieth of its interval at most, and not where it is

@@ -85,6 +85,12 @@ func story(t *testing.T, o Options, f func(t *testing.T, c *Checker, w *world)) 
 	})
 }
 
+func (w *world) hang(a netip.Addr, hangs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = func(o netip.Addr) bool { return hangs && o == a }
+}
+
 // pass lets time go by, and what is due at its end happen.
 func pass(d time.Duration) {
 	time.Sleep(d)
@@ -164,6 +170,25 @@ func TestOneFailureAmongSuccessesIsNothing(t *testing.T) {
 			want(t, c, p1, lb.Healthy)
 		}
 	})
+}
+
+// A member that hangs is asked again as soon after it as one that refuses at once: what its check waits for it isn't waited for twice.
+func TestSilentAddressIsAskedAgainWithinTheInterval(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Second, 3 * time.Second} {
+		story(t, Options{}, func(t *testing.T, c *Checker, w *world) {
+			slow := p1
+			slow.Check.Timeout = timeout
+			c.SetProbes(shop(slow))
+			for n := range 50 {
+				pass(10*time.Second + time.Duration(n)*77*time.Millisecond)
+				want(t, c, slow, lb.Healthy)
+				w.hang(a1, true)
+				pass(11*slow.Check.Interval/10 + max(11*slow.Check.Interval/10, timeout+quickGap) + timeout)
+				want(t, c, slow, lb.Unhealthy)
+				w.hang(a1, false)
+			}
+		})
+	}
 }
 
 func TestSuspectedDeadAddressIsUnhealthyWhateverTheInterval(t *testing.T) {
