@@ -83,6 +83,7 @@ type ClassDefaults struct {
 // LoadBalancerClassSpec names a technology; exactly one of its kinds is set.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.proxy), has(self.service), has(self.infrastructureTemplate), has(self.hooksOnly)].filter(x, x).size() == 1",message="set exactly one of proxy, service, infrastructureTemplate and hooksOnly"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.hooksOnly) || has(self.hooksOnly)",message="hooksOnly can't be taken away, for what was answered would stand for another load balancer: create another LoadBalancerClass, and LoadBalancers of that"
 type LoadBalancerClassSpec struct {
 	// +optional
 	Proxy *ClassProxy `json:"proxy,omitempty"`
