@@ -15,6 +15,9 @@ import (
 // clusterAPI is the module whose CRDs are used.
 const clusterAPI = "sigs.k8s.io/cluster-api@v1.14.2"
 
+// bases are where each of its parts keeps its CRDs.
+const bases = "config/crd/bases"
+
 // ClusterAPICRD is the CRD of one of Cluster API's own kinds, by its plural, from its module: which is downloaded where the module
 // cache has it not.
 func ClusterAPICRD(ctx context.Context, kinds string) (*unstructured.Unstructured, error) {
@@ -28,7 +31,11 @@ func ClusterAPICRD(ctx context.Context, kinds string) (*unstructured.Unstructure
 	if err := json.Unmarshal(out, &module); err != nil {
 		return nil, fmt.Errorf("downloading %s: %w", clusterAPI, err)
 	}
-	b, err := os.ReadFile(filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_"+kinds+".yaml"))
+	core, controlPlane := filepath.Join(module.Dir, "core"), filepath.Join(module.Dir, "controlplane", "kubeadm")
+	b, err := os.ReadFile(filepath.Join(core, bases, "cluster.x-k8s.io_"+kinds+".yaml"))
+	if os.IsNotExist(err) {
+		b, err = os.ReadFile(filepath.Join(controlPlane, bases, "controlplane.cluster.x-k8s.io_"+kinds+".yaml"))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,15 @@
 package api_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/testkit"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -14,27 +17,33 @@ import (
 
 const seedDir = "../../examples/seed"
 
-// seedManifests returns the repaired manifests of the proposal, by name.
+// seedBlocks are the printed manifests that have a LoadBalancer.
+var seedBlocks = []string{"new-types", "foo", "elb", "nlb"}
+
+// seedManifests returns the repaired LoadBalancers of the proposal, by name.
 func seedManifests(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"new-types", "foo", "elb", "nlb"} {
-		fixed, err := applyDiff(read(t, seedDir, name+".yaml"), seedDiff(t, name))
+	for _, name := range seedBlocks {
+		_, repaired, err := testkit.Printed("../..", name)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatal(err)
 		}
-		out[name] = fixed
+		out[name] = loadBalancerOf(t, name, repaired)
 	}
 	return out
 }
 
-func seedDiff(t *testing.T, name string) []hunkLine {
+// loadBalancerOf is the one manifest of several that is a LoadBalancer.
+func loadBalancerOf(t *testing.T, name, manifests string) string {
 	t.Helper()
-	d, err := parseDiff(read(t, seedDir, name+".diff"))
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+	for part := range strings.SplitSeq(manifests, "---\n") {
+		if strings.Contains("\n"+part, "\nkind: LoadBalancer\n") {
+			return part
+		}
 	}
-	return d
+	t.Fatalf("%s has no LoadBalancer", name)
+	return ""
 }
 
 func read(t *testing.T, elem ...string) string {
@@ -46,30 +55,39 @@ func read(t *testing.T, elem ...string) string {
 	return string(b)
 }
 
-// The two repairs, and no other: metadata is dedented, a version is added.
-func TestSeedRepairsAreExactlyTwo(t *testing.T) {
-	want := map[string][2][]string{
-		"new-types": {{"  metadata:", "    name: my-cluster-control-plane-lb"}, {"metadata:", "  name: my-cluster-control-plane-lb"}},
+// The table has a row for each file, with how many lines of it the diff takes away and adds.
+func TestSeedTable(t *testing.T) {
+	page := read(t, seedDir, "README.md")
+	files, err := filepath.Glob(filepath.Join(seedDir, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range []string{"foo", "elb", "nlb"} {
-		want[name] = [2][]string{{"apiVersion: cluster.x-k8s.io"}, {"apiVersion: cluster.x-k8s.io/v1alpha4"}}
-	}
-	for name, w := range want {
-		var removed, added []string
-		for _, l := range seedDiff(t, name) {
-			switch l.op {
-			case '-':
-				removed = append(removed, l.text)
-			case '+':
-				added = append(added, l.text)
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
+		printed, repaired, err := testkit.Printed("../..", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "none"
+		if printed != repaired {
+			var removed, added int
+			for l := range strings.Lines(read(t, seedDir, name+".diff")) {
+				switch {
+				case strings.HasPrefix(l, "--- "), strings.HasPrefix(l, "+++ "):
+				case l[0] == '-':
+					removed++
+				case l[0] == '+':
+					added++
+				}
 			}
+			want = fmt.Sprintf("-%d +%d", removed, added)
 		}
-		if got, want := strings.Join(removed, "\n"), strings.Join(w[0], "\n"); got != want {
-			t.Errorf("%s: the diff removes\n%s\nwant\n%s", name, got, want)
+		if rows := regexp.MustCompile("(?m)^\\| `" + name + "` \\|[^|]*\\| ([^|]*) \\|").FindStringSubmatch(page); len(rows) != 2 || rows[1] != want {
+			t.Errorf("the table says %q of %s, whose lines are %q", rows, name, want)
 		}
-		if got, want := strings.Join(added, "\n"), strings.Join(w[1], "\n"); got != want {
-			t.Errorf("%s: the diff adds\n%s\nwant\n%s", name, got, want)
-		}
+	}
+	if rows := strings.Count(page, "\n| `"); rows != len(files) {
+		t.Errorf("the table has %d rows, and there are %d files", rows, len(files))
 	}
 }
 
@@ -119,7 +137,7 @@ func checkSeed(t *testing.T, name string, lb *clusterv1.LoadBalancer) {
 		TargetKind: &clusterv1.KindReference{APIGroup: "cluster.x-k8s.io", Kind: "Machine"},
 		Selector:   &metav1.LabelSelector{MatchLabels: labels},
 		InfrastructureRef: &clusterv1.ObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: map[string]string{
-			"new-types": "AWSNLB", "foo": "FooLoadBalancer", "elb": "AWSELBClassicLoadBalancer", "nlb": "AWSNetworkLoadBalancer",
+			"new-types": "AWSNetworkLoadBalancer", "foo": "FooLoadBalancer", "elb": "AWSELBClassicLoadBalancer", "nlb": "AWSNetworkLoadBalancer",
 		}[name], Name: "my-cluster-control-plane-nlb"},
 	}
 	switch name {
@@ -153,9 +171,9 @@ func equalYAML(t *testing.T, got, want any) {
 
 // Without its repair, no manifest is taken: the repairs are needed.
 func testSeedNeedsRepair(t *testing.T, h *hub) {
-	for _, name := range []string{"new-types", "foo", "elb", "nlb"} {
+	for _, name := range seedBlocks {
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(read(t, seedDir, name+".yaml")), &u.Object); err != nil {
+		if err := yaml.Unmarshal([]byte(loadBalancerOf(t, name, read(t, seedDir, name+".yaml"))), &u.Object); err != nil {
 			continue // kubectl says the same
 		}
 		gvk := u.GroupVersionKind()

@@ -244,7 +244,12 @@ func kill(t *testing.T, controller *testkit.Process) {
 // serve tells each connection its address, and echoes.
 func serve(t *testing.T, a netip.Addr) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", netip.AddrPortFrom(a, targetPort).String())
+	return serveAt(t, netip.AddrPortFrom(a, targetPort))
+}
+
+func serveAt(t *testing.T, at netip.AddrPort) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", at.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +262,7 @@ func serve(t *testing.T, a netip.Addr) net.Listener {
 			}
 			go func() {
 				defer c.Close()
-				if _, err := fmt.Fprintf(c, "%-16s", a); err == nil {
+				if _, err := fmt.Fprintf(c, "%-16s", at.Addr()); err == nil {
 					_, _ = io.Copy(c, c) // until the client goes
 				}
 			}()

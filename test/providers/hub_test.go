@@ -56,6 +56,7 @@ func TestProviders(t *testing.T) {
 	t.Run("a class makes an object, and its LoadBalancer follows, whoever is killed", func(t *testing.T) { byClass(t, h, cloud, controller) })
 	t.Run("an object that a person made is the LoadBalancer's while that refers to it", func(t *testing.T) { byReference(t, h) })
 	t.Run("a Machine behind an object keeps its hook until its provider calls it removed", func(t *testing.T) { machinesBehind(t, h, cloud, controller) })
+	seeds(t, h, cloud)
 	service := h.fksProgram(t)
 	for _, s := range []struct {
 		name string

@@ -20,18 +20,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newMachine makes a Machine of Cluster prod at one of the hub's addresses, held by Cluster API's finalizer.
-func (h *hub) newMachine(t *testing.T, namespace, name string, n byte) *unstructured.Unstructured {
+// newMachine makes a Machine of a Cluster at one of the hub's addresses, held by Cluster API's finalizer.
+func (h *hub) newMachine(t *testing.T, namespace, cluster, name string, n byte) *unstructured.Unstructured {
 	t.Helper()
 	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"clusterName": "prod", "bootstrap": map[string]any{"dataSecretName": "none"},
+		"clusterName": cluster, "bootstrap": map[string]any{"dataSecretName": "none"},
 		"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": name},
 	}}}
 	m.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 	m.SetKind("Machine")
 	m.SetNamespace(namespace)
 	m.SetName(name)
-	m.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "prod"})
+	m.SetLabels(map[string]string{clusterv1.ClusterNameLabel: cluster, member.ControlPlaneLabel: ""})
 	m.SetFinalizers([]string{"machine.cluster.x-k8s.io"})
 	h.create(t, m)
 	kubetest.Eventually(t, patience, "Machine "+name+" to have an address", func(ctx context.Context) error {
@@ -66,7 +66,7 @@ func machinesBehind(t *testing.T, h *hub, control string, controller *testkit.Pr
 		}
 		return err
 	})
-	leaves, stays := h.newMachine(t, name, "a", 252), h.newMachine(t, name, "b", 253)
+	leaves, stays := h.newMachine(t, name, "prod", "a", 252), h.newMachine(t, name, "prod", "b", 253)
 	active := func(names ...string) {
 		t.Helper()
 		wait(t, h, l, fmt.Sprint(names, " to be active"), func(l *clusterv1.LoadBalancer) error {
