@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -56,7 +57,9 @@ rules: [{apiGroups: [%[2]s], resources: [%[1]s], verbs: [get, list, watch, creat
 	metav1.AddToGroupVersion(scheme, api.GroupVersion)
 	cfg := h.control.RESTConfig()
 	cfg.QPS, cfg.Burst = -1, -1
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}, // the test may run again
+	})
 	if err := errors.Join(err, provider.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
