@@ -42,7 +42,7 @@ func (h *hub) ownTenant(t *testing.T) {
 		}
 		return nil
 	})
-	fairlead := build(t, "cmd/fairlead")
+	fairlead := h.manager.Command().Path
 	kubetest.StartProcess(t, testkit.Command{Name: "proxy", Path: fairlead, Args: []string{
 		"proxy", "--name=edge-1", "--pool=edge", "--kubeconfig=" + h.kubeconfig(t, v1alpha1.ProxyNamespace, "edge-1"),
 		"--bind-as=192.0.2.0/24=" + netip.PrefixFrom(h.host(0), 24).String(),
