@@ -205,7 +205,7 @@ func (c *cloud) machine(ctx context.Context, m *capiv1.Machine) error {
 			return err
 		}
 	}
-	if f != nil || !provisioned(dev) {
+	if f != nil || !is(dev, "APIServerProvisioned") && (len(c.fronts) == 0 || !is(dev, "NodeProvisioned")) {
 		return nil
 	}
 	f, err := c.startFront(ctx, m, netip.AddrPortFrom(address, apiServerPort))
@@ -232,11 +232,12 @@ func (c *cloud) giveAddress(ctx context.Context, dev *unstructured.Unstructured,
 	return c.hub.api.Status().Patch(ctx, infra(dev.GetKind(), dev.GetNamespace(), dev.GetName()), client.RawPatch(types.MergePatchType, patch))
 }
 
-// provisioned says that the Machine's API server runs.
-func provisioned(dev *unstructured.Unstructured) bool {
+// is says whether a condition is true. A Machine's API server runs from APIServerProvisioned on, but the in-memory infrastructure says before
+// that its Pod is ready. So a Machine that isn't the first gets its front a second sooner, with its Node: what answers behind it runs then.
+func is(dev *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedSlice(dev.Object, "status", "conditions")
 	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == "APIServerProvisioned" {
+		if c, ok := c.(map[string]any); ok && c["type"] == condition {
 			return c["status"] == "True"
 		}
 	}

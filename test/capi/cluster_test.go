@@ -46,16 +46,18 @@ type cluster struct {
 	endpoint  netip.AddrPort
 	// loadBalancer is that of its control plane.
 	loadBalancer *clusterv1.LoadBalancer
-	// held says that the load balancer holds its Machines, and publishes its endpoint.
-	held bool
+	members
+	// published is how long after its load balancer was served its endpoint was there, where that publishes it.
+	published time.Duration
 }
 
 // startCluster makes a Cluster with one control plane Machine, behind a load balancer, and waits until Cluster API reaches it there.
-func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, held bool, observe func(context.Context, []capiv1.Machine) error) *cluster {
+func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, m members, observe func(context.Context, []capiv1.Machine) error) *cluster {
 	h.t.Helper()
 	began := time.Now()
-	c := &cluster{t: h.t, hub: h, namespace: l.Namespace, loadBalancer: l, held: held}
+	c := &cluster{t: h.t, hub: h, namespace: l.Namespace, loadBalancer: l, members: m}
 	c.cloud = h.startCloud(l.Namespace, machines, observe)
+	seen := h.watch(l.Namespace)
 	h.create(l)
 	c.endpoint = c.served(l)
 	objects, err := parse(clusterYAML)
@@ -68,6 +70,11 @@ func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, hel
 		h.create(u)
 	}
 	c.publish()
+	if m != written {
+		kubetest.Eventually(h.t, soon, "the endpoint of "+l.Namespace+" to be seen", func(context.Context) error { return seen.has(1) })
+		c.published = seen.delays()[0]
+		h.t.Logf("%s: endpoint published %s after its load balancer was served", c.namespace, c.published.Round(time.Millisecond))
+	}
 	c.settle(1)
 	h.t.Logf("%s: one member after %s", c.namespace, time.Since(began).Round(time.Second))
 	return c
@@ -100,8 +107,7 @@ func (c *cluster) served(l *clusterv1.LoadBalancer) netip.AddrPort {
 // infrastructure go on.
 func (c *cluster) publish() {
 	c.t.Helper()
-	began := time.Now()
-	if !c.held {
+	if c.members == written {
 		c.hub.create(&clusterv1.ClusterEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: clusterName}, Spec: clusterv1.ClusterEndpointSpec{
 			Cluster: clusterName, Host: c.endpoint.Addr().String(), Port: int32(c.endpoint.Port()), Type: clusterv1.ClusterEndpointExternalControlPlane,
 		}})
@@ -113,7 +119,6 @@ func (c *cluster) publish() {
 		}
 		return nil
 	})
-	c.t.Logf("%s: endpoint published after %s", c.namespace, time.Since(began).Round(time.Millisecond))
 	patch := []byte(`{"metadata":{"annotations":{"` + capiv1.PausedAnnotation + `":null}}}`)
 	if err := c.hub.api.Patch(c.t.Context(), infra("DevCluster", c.namespace, clusterName), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		c.t.Fatal(err)
@@ -221,6 +226,13 @@ func (c *cluster) healthCheck() *capiv1.MachineHealthCheck {
 // replaced waits until a Machine is gone, and the control plane has that many members again.
 func (c *cluster) replaced(m *capiv1.Machine, replicas int32) {
 	c.t.Helper()
+	c.gone(m)
+	c.settle(replicas)
+}
+
+// gone waits until a Machine is.
+func (c *cluster) gone(m *capiv1.Machine) {
+	c.t.Helper()
 	kubetest.Eventually(c.t, patience, nameOf(m)+" to be gone", func(ctx context.Context) error {
 		has := &capiv1.Machine{}
 		err := c.hub.api.Get(ctx, client.ObjectKeyFromObject(m), has)
@@ -229,7 +241,6 @@ func (c *cluster) replaced(m *capiv1.Machine, replicas int32) {
 		}
 		return client.IgnoreNotFound(err)
 	})
-	c.settle(replicas)
 }
 
 // patch changes a Machine.

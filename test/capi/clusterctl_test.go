@@ -317,7 +317,7 @@ func (h *hub) isGone() {
 // startManager starts our manager with the rights that clusterctl installed.
 func (h *hub) startManager(port int) *testkit.Process {
 	h.t.Helper()
-	return kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: fairlead(h.t), Args: []string{"manager",
+	return kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: build(h.t, "cmd/fairlead"), Args: []string{"manager",
 		"--kubeconfig=" + h.account(v1alpha1.SystemNamespace, "fairlead-manager"), fmt.Sprintf("--metrics-address=127.0.0.1:%d", port)}})
 }
 

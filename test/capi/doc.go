@@ -13,9 +13,13 @@
 // gives each Machine an address and, as long as its API server lives, a front there, which can fall silent and crash. One
 // whose member of etcd is removed falls silent, and refuses once its Machine's infrastructure is gone.
 //
+// In the proxy's place others serve, too: foo-provider, whose cloud needs 5 s to apply members, and the hub's Services, by the real kube-proxy
+// and addresses that aren't loopback's.
+//
 // Stories are told of such a control plane: it is rolled out, scaled, loses a member, and so on, while a visitor connects every 40 ms and
-// holds watches. Each is told of one data plane, the rollout of each, and also where Machines aren't held, to see that requests are lost there. The flag
-// -all has all of them be told of each (make bench-capi). A table of what was lost ends them.
+// holds watches. Each is told of one data plane, the rollout of each, and also where Machines aren't held, to see that requests are lost there: behind
+// foo-provider they are drained then, and elsewhere taken out when they are gone. The flag -all has all of them be told of each (make bench-capi), and
+// more of how Machines are held. A table of what was lost ends them, with how soon endpoints were published. At last managers leave for good.
 //
 // Cluster API's programs listen on all interfaces and at ports that nobody can choose: the test runs itself again in a network
 // namespace that leads nowhere. It needs root, bin/kube, bin/capi and bin/clusterctl (make test-capi), which is why it is a module of

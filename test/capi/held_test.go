@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// holds waits until the load balancer has that many members, all active and held by its hook, and sends to none besides.
-func (c *cluster) holds(members int) {
+// has waits until the load balancer has that many members, all active and held by its hook, if by any, and sends to none besides.
+func (c *cluster) has(n int) {
 	c.t.Helper()
-	wait(c.t, c.hub.api, c.loadBalancer, soon, fmt.Sprintf("%d members that are held", members), func(l *clusterv1.LoadBalancer) error {
+	wait(c.t, c.hub.api, c.loadBalancer, soon, fmt.Sprintf("%d members", n), func(l *clusterv1.LoadBalancer) error {
 		var names []string
 		for _, m := range c.machines() {
 			names = append(names, m.Name)
-			if !member.Hooked(m.Annotations, l.Name) {
-				return fmt.Errorf("Machine %s isn't held: %v", m.Name, m.Annotations)
+			if hooked := member.Hooked(m.Annotations, l.Name); hooked != (c.members == held) {
+				return fmt.Errorf("Machine %s is held: %t, %v", m.Name, hooked, m.Annotations)
 			}
 		}
 		targets, err := c.targets(c.t.Context())
@@ -28,7 +28,7 @@ func (c *cluster) holds(members int) {
 			return err
 		}
 		slices.Sort(names)
-		if s := l.Status; len(names) != members || !slices.Equal(s.ActiveTargets, names) || len(s.Targets) != members || !slices.Equal(targets, names) {
+		if s := l.Status; len(names) != n || !slices.Equal(s.ActiveTargets, names) || len(s.Targets) != n || !slices.Equal(targets, names) {
 			return fmt.Errorf("its Machines are %v, its targets %v, in its status %+v", names, targets, s)
 		}
 		return nil
@@ -80,7 +80,7 @@ func (c *cluster) deleteLoadBalancer() {
 		} else if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		if !c.held {
+		if c.members == written {
 			return nil
 		}
 		groups := &v1alpha1.TargetGroupList{}

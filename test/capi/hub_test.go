@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,12 +37,19 @@ const (
 	soon = 2 * time.Minute
 )
 
-// dataPlane is one that stories are told over. It has a pool of one proxy, a class and an AddressPool, all of its name.
+// dataPlane is one that stories are told over. It has a pool of one proxy, a class and an AddressPool, all of its name; or, as those of
+// others_test.go, no proxy, but classes that others serve.
 type dataPlane struct {
 	name string
 	// addresses are for load balancers of Tenants.
 	addresses string
 	args      []string
+	// serve makes the class of a name that somebody else serves; nil: proxies do.
+	serve func(h *hub, class string) v1alpha1.LoadBalancerClassSpec
+	// machines is the format of a world's subnet of Machines, by its number; "": one of loopback's.
+	machines string
+	// leaves is how long a Machine may be held after it has been taken out; 0: watchesEnd.
+	leaves time.Duration
 }
 
 var dataPlanes = []dataPlane{
@@ -58,8 +66,11 @@ type hub struct {
 	life   testing.TB // for as long as which the hub is there
 	api    client.Client
 	scheme *runtime.Scheme
-	// manager is started again whenever it ends.
-	manager *testkit.Process
+	// manager is started again whenever it ends, until stopManager.
+	manager     *testkit.Process
+	stopManager func()
+	// proxies by their data plane.
+	proxies map[string]*testkit.Process
 	state   string // where proxies keep their files
 	program string
 }
@@ -70,7 +81,7 @@ func newHub(t testing.TB) *hub {
 	h := startHub(t, "hub", t.TempDir())
 	h.installKinds(filepath.Join(root(t), "bin", "capi", "crd"))
 	h.startProviders()
-	h.startFairlead("127.0.0.1:9400")
+	h.startFairlead(managerMetrics)
 	for _, p := range dataPlanes {
 		h.create(
 			&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{p.addresses}}},
@@ -78,7 +89,7 @@ func newHub(t testing.TB) *hub {
 				Proxy: &v1alpha1.ClassProxy{Pool: p.name}, AddressPools: []string{p.name},
 			}},
 		)
-		kubetest.StartProcess(t, h.proxy(p))
+		h.proxies[p.name] = kubetest.StartProcess(t, h.proxy(p))
 	}
 	return h
 }
@@ -88,7 +99,7 @@ func startHub(t testing.TB, name, state string) *hub {
 	t.Helper()
 	h := &hub{
 		t: t, life: t, ControlPlane: kubetest.Start(t, testkit.Options{Name: name}), scheme: runtime.NewScheme(),
-		state: state, program: fairlead(t),
+		state: state, program: build(t, "cmd/fairlead"), proxies: map[string]*testkit.Process{},
 	}
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme, controlplanev1.AddToScheme, capiv1.AddToScheme,
@@ -121,7 +132,18 @@ func (h *hub) startFairlead(metrics string) {
 	}
 	h.manager = kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: h.program, Args: []string{"manager",
 		"--kubeconfig=" + h.account(v1alpha1.SystemNamespace, "fairlead-manager"), "--metrics-address=" + metrics}})
-	go keep(ctx, h.t, h.manager)
+	ctx, cancel := context.WithCancel(ctx)
+	kept := sync.WaitGroup{}
+	kept.Go(func() { keep(ctx, h.t, h.manager) })
+	h.stopManager = func() {
+		cancel()
+		kept.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := h.manager.Stop(ctx); err != nil {
+			h.t.Errorf("stopping the manager: %v", err)
+		}
+	}
 }
 
 // proxy is what runs the one proxy of a data plane, with the rights that it gets here.
@@ -153,14 +175,14 @@ func keep(ctx context.Context, t testing.TB, p *testkit.Process) {
 	}
 }
 
-// fairlead builds the program, for bin/fairlead may be older than what is tested. What it is built of must be there: there is no network here.
-func fairlead(t testing.TB) string {
+// build builds a program, for what is in bin may be older than what is tested. What it is built of must be there: there is no network here.
+func build(t testing.TB, program string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "fairlead")
-	build := exec.Command("go", "build", "-o", out, "./cmd/fairlead")
+	out := filepath.Join(t.TempDir(), filepath.Base(program))
+	build := exec.Command("go", "build", "-o", out, "./"+program)
 	build.Dir = root(t)
 	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building fairlead: %v\n%s", err, b)
+		t.Fatalf("building %s: %v\n%s", program, err, b)
 	}
 	return out
 }
@@ -191,14 +213,21 @@ func (h *hub) tenant(name string, targets netip.Prefix, p dataPlane) {
 	h.t.Helper()
 	tn := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{targets.String()}, DefaultClass: p.name}}
 	h.create(tn)
+	if p.serve != nil {
+		h.create(&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: p.serve(h, p.name)})
+	}
 	wait(h.t, h.api, tn, soon, "Ready", func(tn *v1alpha1.Tenant) error { return isTrue(tn.Status.Conditions, "Ready") })
 }
 
 // operators makes a namespace of no Tenant, as Machines may be held in alone, and has load balancers there be served by a data plane.
 func (h *hub) operators(name, addresses string, p dataPlane) {
 	h.t.Helper()
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if p.serve != nil {
+		h.create(&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: p.serve(h, name)})
+		return
+	}
 	h.create(
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.AddressPoolSpec{
 			Ranges: []string{addresses}, Use: &v1alpha1.PoolUse{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}},
 		}},

@@ -3,6 +3,7 @@ package capi_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"syscall"
@@ -14,6 +15,9 @@ import (
 // lan is the one address that isn't loopback's. The kernel has this host's own connections come from it where nftables hides who
 // made them, for loopback's own address is none that may be used for that.
 const lan = "192.0.2.1/24"
+
+// services is where the hub's Services are.
+const services = "10.96.0.0/16"
 
 // insideEnv is set in the process that runs the tests, in a network namespace of its own.
 const insideEnv = "FAIRLEAD_CAPI_INSIDE"
@@ -40,6 +44,9 @@ func runInside() error {
 	inside.Bridge("lan0") // nothing is on it
 	inside.Address("lan0", lan)
 	inside.Set("ipv4/ip_forward", "1") // nftables serves nothing without it
+	// What goes to a Service needs some way, or it can't begin to; kube-proxy turns it elsewhere then.
+	inside.Route(services, netip.MustParsePrefix(lan).Addr().Next().String())
+	inside.Local(netip.MustParsePrefix(fmt.Sprintf(machinesOfServices, 0)).Masked().Addr().String() + "/16")
 	if err := network.Err(); err != nil {
 		return err
 	}

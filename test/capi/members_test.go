@@ -17,7 +17,7 @@ import (
 // watchesEnd is how long a client's watch may hold up the deletion of the Machine that it is with.
 const watchesEnd = 2 * time.Second
 
-// overHeldMembers is a load balancer of the Machines of its Cluster's control plane, each of which our manager holds until the proxy has
+// overHeldMembers is a load balancer of the Machines of its Cluster's control plane, each of which our manager holds until whoever serves has
 // stopped. Its class has its namespace's name. A hook gives up later than a test does.
 func overHeldMembers(namespace string) *clusterv1.LoadBalancer {
 	return &clusterv1.LoadBalancer{

@@ -78,7 +78,7 @@ func (c *cluster) moved(w world) {
 
 	kubetest.StartProcess(c.t, to.proxy(w.plane))
 	v.more(quiet)
-	there.holds(3)
+	there.has(3)
 	v.more(quiet)
 	v.leave()
 	c.t.Logf("%s, moved: %s", c.namespace, v)

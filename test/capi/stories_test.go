@@ -1,6 +1,7 @@
 package capi_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
-	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/member"
@@ -28,41 +27,56 @@ const (
 type world struct {
 	number int // from 1
 	plane  dataPlane
-	// held says that its Machines are held until the proxy has stopped. Else a member is removed when its Machine is gone.
-	held bool
+	members
 }
 
+// members is how a control plane's Machines are members of its load balancer.
+type members int
+
+const (
+	// held until whoever serves has stopped.
+	held members = iota
+	// drained when they are deleted, while nobody waits for it.
+	drained
+	// written by the test: one is taken out when it is gone.
+	written
+)
+
 func (w world) String() string {
-	hooks := "hooks"
-	if !w.held {
-		hooks = "none"
+	if w.members == held {
+		return w.plane.name + "/hooks"
 	}
-	return w.plane.name + "/" + hooks
+	return w.plane.name + "/none"
 }
 
 // worlds are those that stories are told of.
 func worlds() []world {
-	told := []world{{1, dataPlanes[0], true}, {2, dataPlanes[1], true}, {3, dataPlanes[0], false}}
+	told := []world{{1, dataPlanes[0], held}, {2, dataPlanes[1], held}, {3, dataPlanes[0], written}, {4, foo, held}, {5, foo, drained}, {6, service, held}, {7, service, written}}
 	if *all {
-		told = append(told, world{4, dataPlanes[1], false})
+		told = append(told, world{8, dataPlanes[1], written})
 	}
 	return told
 }
 
-// start brings up a control plane of three members.
+// start has a world's control plane be there, with three members.
 func (w world) start(h *hub) *cluster {
 	h.t.Helper()
 	namespace := strings.ReplaceAll(w.String(), "/", "-")
-	machines := netip.MustParsePrefix(fmt.Sprintf("127.77.%d.0/24", w.number))
+	machines := netip.MustParsePrefix(fmt.Sprintf(cmp.Or(w.plane.machines, "127.77.%d.0/24"), w.number))
 	var c *cluster
-	if w.held {
-		h.operators(namespace, fmt.Sprintf("127.79.%d.0/24", w.number), w.plane)
-		c = h.startCluster(machines, overHeldMembers(namespace), true, nil)
-	} else {
+	if w.members == written {
 		h.tenant(namespace, machines, w.plane)
-		c = h.startCluster(machines, overWrittenMembers(namespace, w.plane), false, func(ctx context.Context, all []capiv1.Machine) error {
+		c = h.startCluster(machines, overWrittenMembers(namespace, w.plane), w.members, func(ctx context.Context, all []capiv1.Machine) error {
 			return h.writeMembers(ctx, namespace, all)
 		})
+	} else {
+		h.operators(namespace, fmt.Sprintf("127.79.%d.0/24", w.number), w.plane)
+		l := overHeldMembers(namespace)
+		l.Spec.DrainTimeout.Duration = cmp.Or(w.plane.leaves, l.Spec.DrainTimeout.Duration)
+		if w.members == drained {
+			l.Spec.MachineHooks = &clusterv1.MachineHooks{Type: clusterv1.HookNone}
+		}
+		c = h.startCluster(machines, l, w.members, nil)
 	}
 	c.scale(3)
 	return c
@@ -74,31 +88,51 @@ type story struct {
 	// in is the world that it is told of, or each, unless all are told. "" leaves it out.
 	in   string
 	tell func(*cluster, *visitor)
+	// only are the worlds that it can be told of; nil: any.
+	only func(world) bool
 }
 
 const each = "each"
 
 // of says that the story is told of a world.
-func (s story) of(w world) bool { return *all || s.in == each || s.in == w.String() }
+func (s story) of(w world) bool {
+	if s.only != nil && !s.only(w) {
+		return false
+	}
+	return *all || s.in == each || s.in == w.String()
+}
+
+// asks says that whoever serves a world asks its members whether they can, and not only whether they take connections.
+func asks(w world) bool { return w.plane.serve == nil }
+
+// notices says that whoever serves a world asks its members at all.
+func notices(w world) bool { return w.plane.name != service.name }
+
+func one(name string) func(world) bool { return func(w world) bool { return w.String() == name } }
 
 // stories are those that disturb one control plane: they are told of several at once. In the first, something is lost without hooks.
 var stories = []story{
-	{"rolled out to another version", each, rolledOut},
-	{"scaled from 3 to 1 to 3", "builtin/hooks", func(c *cluster, _ *visitor) { c.scale(1); c.scale(3) }},
-	{"a Machine is deleted", "", func(c *cluster, v *visitor) { c.replaced(c.leaves(v), 3) }},
-	{"a member crashes, and is remediated", "nftables/hooks", remediated},
-	{"a member hangs, and is restarted", "nftables/hooks", restarted},
+	{"rolled out to another version", each, rolledOut, nil},
+	{"scaled from 3 to 1 to 3", "builtin/hooks", func(c *cluster, _ *visitor) { c.scale(1); c.scale(3) }, nil},
+	{"a Machine is deleted", "", func(c *cluster, v *visitor) { c.replaced(c.leaves(v), 3) }, nil},
+	{"a Machine is deleted, and held before its infrastructure goes", "", heldLater, one("builtin/hooks")},
+	{"a member crashes, and is remediated", "nftables/hooks", remediated, notices},
+	{"a member hangs, and is restarted", "nftables/hooks", restarted, asks},
 }
 
 // hubStories disturb the hub.
 var hubStories = []story{
-	{"a Machine is deleted, and the manager killed meanwhile", "builtin/hooks", managerKilled},
-	{"a Machine is deleted, and the hub's API server restarted meanwhile", "nftables/hooks", hubRestarted},
+	{"a Machine is deleted, and the manager killed meanwhile", "builtin/hooks", managerKilled, nil},
+	{"a Machine is deleted, and the hub's API server restarted meanwhile", "nftables/hooks", hubRestarted, nil},
+	{"a Machine is deleted while the proxy hangs, which it waits for", "", blocked, one("nftables/hooks")},
+	{"a Machine is deleted while the proxy hangs, and goes after maxWait", "", released, one("nftables/hooks")},
 }
 
 // What becomes of a control plane of Cluster API's own costs its clients nothing, where its Machines are held.
 func TestStories(t *testing.T) {
 	h := newHub(t)
+	h.startFoo()
+	h.startKubeProxy()
 	told := worlds()
 	clusters := make([]*cluster, len(told))
 	table := newTable()
@@ -116,6 +150,7 @@ func TestStories(t *testing.T) {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				clusters[i] = w.start(h.in(t))
+				table.endpoint(w, clusters[i])
 				for _, s := range stories {
 					tell(t, w, clusters[i], s)
 				}
@@ -133,13 +168,13 @@ func TestStories(t *testing.T) {
 		})
 	}
 	t.Run("deleted", func(t *testing.T) {
-		for i, w := range told[1:] {
+		for i, w := range told[2:] {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
-				c := clusters[i+1].in(t)
-				if w.held {
+				c := clusters[i+2].in(t)
+				if w.members != written {
 					c.delete()
-					c.holds(0)
+					c.has(0)
 				}
 				c.deleteLoadBalancer()
 			})
@@ -147,7 +182,8 @@ func TestStories(t *testing.T) {
 	})
 	// Its proxy serves nothing else now, so all that it serves moves with it.
 	t.Run("moved to another hub", func(t *testing.T) { clusters[0].in(t).moved(told[0]) })
-	t.Logf("lost, while a control plane\n%s", table)
+	t.Run("left by managers", func(t *testing.T) { clusters[1].in(t).left() })
+	t.Logf("what becomes of a control plane\n%s", table)
 }
 
 // told tells a story of a control plane while it is visited, and judges what was lost.
@@ -177,9 +213,9 @@ func (c *cluster) told(s story) lost {
 	l := v.lost()
 	c.t.Logf("%s: %s", c.namespace, v)
 	switch {
-	case c.held && v.unexcused() > 0:
+	case c.members == held && v.unexcused() > 0:
 		c.t.Errorf("%d requests were lost", v.unexcused())
-	case !c.held && s.name == stories[0].name && l.failed == 0:
+	case c.members != held && s.name == stories[0].name && l.failed == 0:
 		c.t.Error("no request was lost without hooks: then nothing is proved by a control plane that loses none with them")
 	}
 	return l
@@ -189,8 +225,8 @@ func (c *cluster) told(s story) lost {
 func (c *cluster) whole() {
 	c.t.Helper()
 	c.settle(3)
-	if c.held {
-		c.holds(3)
+	if c.members != written {
+		c.has(3)
 	}
 }
 
@@ -211,7 +247,7 @@ func (c *cluster) leaves(v *visitor) *capiv1.Machine {
 	if err := c.hub.api.Delete(c.t.Context(), m); err != nil {
 		c.t.Fatal(err)
 	}
-	if c.held {
+	if c.members == held {
 		kubetest.Eventually(c.t, soon, nameOf(m)+" to be drained", func(ctx context.Context) error { return c.drained(ctx, m.Name) })
 	}
 	return m
@@ -240,7 +276,7 @@ func hubRestarted(c *cluster, v *visitor) {
 // noticed waits until it is known that a member has died without a warning. What was begun before may be lost, and nothing after a moment more.
 func (c *cluster) noticed(v *visitor, machine string) {
 	c.t.Helper()
-	if c.held {
+	if c.members != written {
 		wait(c.t, c.hub.api, c.loadBalancer, soon, machine+" to be unhealthy", func(l *clusterv1.LoadBalancer) error {
 			for _, t := range l.Status.Targets {
 				if t.Name == machine && t.State == string(member.Unhealthy) {
@@ -273,31 +309,4 @@ func restarted(c *cluster, v *visitor) {
 	c.front(m).hang()
 	c.noticed(v, m)
 	c.cloud.start(m)
-}
-
-// table is of what was lost, by story and world.
-type table struct{ lines chan string }
-
-func newTable() *table { return &table{make(chan string, 100)} }
-
-func (t *table) add(w world, s story, l lost) {
-	t.lines <- fmt.Sprintf("%s\t%s\t%d\t%d\t%s\n", s.name, w, l.sent, l.failed, l.longest.Round(time.Millisecond))
-}
-
-// String is the table, once nobody adds to it any more.
-func (t *table) String() string {
-	close(t.lines)
-	lines := []string{}
-	for l := range t.lines {
-		lines = append(lines, l)
-	}
-	slices.Sort(lines)
-	b := &strings.Builder{}
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "is\tdata plane/hooks\trequests\tfailed\tlongest without an answer\n")
-	for _, l := range lines {
-		fmt.Fprint(w, l)
-	}
-	_ = w.Flush() // a Builder takes all
-	return b.String()
 }
