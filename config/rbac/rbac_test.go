@@ -1,12 +1,15 @@
 package rbac_test
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
 
 	"fairlead.dev/fairlead/config/rbac"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // One cluster may be hub and tenant: what both sides install under one name is the same, whichever is applied last.
@@ -74,5 +77,40 @@ func TestNobodyReadsSecretsUnlessAsked(t *testing.T) {
 	}
 	if all := of("cluster-api", rbac.ClusterAPI); !slices.Contains(all, "secrets") {
 		t.Errorf("with Cluster API, the resources are %v", all)
+	}
+}
+
+// In a management cluster the agent may do with Clusters and their endpoints what the manager may in a hub, and no more.
+func TestTheAgentMayDoWhatTheManagerMayWithClusters(t *testing.T) {
+	of := func(read func() ([]*unstructured.Unstructured, error), roles ...string) map[string]bool {
+		objects, err := read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]bool{}
+		for _, o := range objects {
+			if o.GetKind() != "ClusterRole" || !slices.Contains(roles, o.GetName()) {
+				continue
+			}
+			role := &rbacv1.ClusterRole{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range role.Rules {
+				for _, group := range r.APIGroups {
+					for _, resource := range r.Resources {
+						for _, verb := range r.Verbs {
+							out[verb+" "+resource+"."+group] = true
+						}
+					}
+				}
+			}
+		}
+		return out
+	}
+	want := of(rbac.Hub, "fairlead-manager-cluster-api", "fairlead-manager-control-planes")
+	maps.Copy(want, of(rbac.ClusterAPI, "fairlead-cluster-api"))
+	if got := of(rbac.Management, "fairlead-management-endpoints"); len(got) == 0 || !maps.Equal(got, want) {
+		t.Errorf("the agent may %v, the manager %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }

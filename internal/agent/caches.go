@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -29,6 +31,10 @@ func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 		"targetgroups":  v1alpha1.GroupVersion.WithKind("TargetGroup"),
 		"leases":        coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 		"events":        eventsv1.SchemeGroupVersion.WithKind("Event"),
+
+		"clusterendpoints":      clusterv1.GroupVersion.WithKind("ClusterEndpoint"),
+		"externalcontrolplanes": controlplanev1.GroupVersion.WithKind("ExternalControlPlane"),
+		"unmanagedclusters":     infrav1.GroupVersion.WithKind("UnmanagedCluster"),
 	} {
 		add(m, kind, resource, meta.RESTScopeNamespace)
 	}
@@ -64,6 +70,10 @@ func tenantCache() cache.Options {
 			// In a management cluster the controller of members reads these, too, and changes its copies.
 			&clusterv1.LoadBalancer{}: {UnsafeDisableDeepCopy: new(bool)},
 			&v1alpha1.TargetGroup{}:   {UnsafeDisableDeepCopy: new(bool)},
+			// And these are those of its Clusters.
+			&clusterv1.ClusterEndpoint{}:           {UnsafeDisableDeepCopy: new(bool)},
+			&controlplanev1.ExternalControlPlane{}: {UnsafeDisableDeepCopy: new(bool)},
+			&infrav1.UnmanagedCluster{}:            {UnsafeDisableDeepCopy: new(bool)},
 		},
 	}
 }

@@ -177,6 +177,17 @@ func (r *mirrors) unproven(l, have *clusterv1.LoadBalancer) string {
 	return ""
 }
 
+// Unsure asks the hub itself, within hubRead: what its cache has may be of a time when the hub was there, or another one.
+func (r *mirrors) Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string {
+	soon, cancel := context.WithTimeout(ctx, hubRead)
+	defer cancel()
+	have, err := r.loadBalancer(soon, management.Key(l), r.hubLive)
+	if err != nil {
+		return fmt.Sprintf("the hub can't be asked (%v)", err)
+	}
+	return management.Unsure(l, have, r.hubUID)
+}
+
 // write brings what the hub has of a LoadBalancer to what is wanted, within hubAttempt. same says that the hub has it as it stands
 // here. again says when to look again.
 func (r *mirrors) write(ctx context.Context, l, have *clusterv1.LoadBalancer) (problem *management.Problem, same bool, again time.Duration, err error) {

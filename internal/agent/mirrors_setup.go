@@ -23,14 +23,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Hub speaks for the proxies that send to Machines of a management cluster. It is safe for concurrent use.
+// Hub speaks for the hub, and for the proxies that send to Machines of a management cluster. It is safe for concurrent use.
 type Hub interface {
+	// Unsure asks the hub, and says why it isn't sure that what the status of a LoadBalancer of the management cluster says is so
+	// there now; "": it is.
+	Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string
 	// Sees returns what the hub says of the targets of a TargetGroup of the management cluster, each by its place. since is the
 	// generation in which one was first seen as it stands there now.
 	Sees(ctx context.Context, g *v1alpha1.TargetGroup, since func(*v1alpha1.Target) int64) (func(at int) member.Sight, error)
 }
 
-// Members adds what follows Machines to the manager of a management cluster. wake has it look at one LoadBalancer of that cluster.
+// Members adds what follows Machines and Clusters to the manager of a management cluster. wake has it look at one LoadBalancer of that cluster.
 type Members func(mgr manager.Manager, hub Hub) (wake func(types.NamespacedName), err error)
 
 // errIsHub says what to do.

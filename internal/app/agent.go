@@ -101,9 +101,6 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 		Instance: host + "_" + string(uuid.NewUUID()), Filter: o.Filter,
 		Scheme: scheme, Logger: o.Logger,
 	}
-	if o.Management {
-		options.Members = members(tenant, scheme, o.Logger)
-	}
 	lock, err := leaderLock(tenant, v1alpha1.AgentLease)
 	if err != nil {
 		return err
@@ -125,20 +122,23 @@ func RunAgentWith(ctx context.Context, tenant, hub *rest.Config, o AgentOptions)
 	return nil
 }
 
-// members follow Machines in a management cluster whose hub is another one.
-func members(cluster *rest.Config, scheme *runtime.Scheme, logger *slog.Logger) agent.Members {
+// members follow Machines and Clusters in a management cluster whose hub is another one.
+func members(cluster *rest.Config, scheme *runtime.Scheme, metrics prometheus.Registerer, logger *slog.Logger) agent.Members {
 	return func(mgr manager.Manager, hub agent.Hub) (func(types.NamespacedName), error) {
 		watcher, err := client.NewWithWatch(patience.Config(cluster), client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
 		if err != nil {
 			return nil, fmt.Errorf("making the management cluster's client: %w", err)
 		}
-		return controller.SetupElsewhere(mgr, controller.ElsewhereOptions{Logger: logger, Watcher: watcher, Hub: hub})
+		return controller.SetupElsewhere(mgr, controller.ElsewhereOptions{Logger: logger, Watcher: watcher, Hub: hub, Metrics: metrics})
 	}
 }
 
 func newAgent(o AgentOptions, options agent.Options, lock resourcelock.Interface, contact *agent.Contact, bond *agent.Bond) (*life, error) {
 	registry := prometheus.NewRegistry()
 	options.Metrics = registry
+	if o.Management {
+		options.Members = members(options.Tenant, options.Scheme, registry, o.Logger)
+	}
 	election := manager.Options{}
 	o.LeaderElection.into(&election, lock)
 	mgr, err := agent.NewManager(options, election)

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/clusters"
 	"fairlead.dev/fairlead/internal/controller/externalcontrolplane"
 	"fairlead.dev/fairlead/internal/controller/unmanagedcluster"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,25 +20,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// lookForClusters is how often a hub that serves no Clusters is asked whether it does by now.
+// lookForClusters is how often a cluster that serves no Clusters is asked whether it does by now.
 const lookForClusters = 30 * time.Second
 
-// clustersServed calls f with a Cluster, of which metadata alone is read, as soon as the hub serves Clusters, and the kinds named,
-// which may be installed at any time.
+// clustersServed calls f with a Cluster, of which metadata alone is read, as soon as Clusters are served here, and the kinds named,
+// which may be installed at any time. Where the hub is elsewhere, so may the rights to watch them.
 func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...schema.GroupVersionKind) error {
-	served := func() (schema.GroupVersionKind, error) {
+	served := func(ctx context.Context) (schema.GroupVersionKind, error) {
 		for _, k := range kinds {
 			if ok, err := clusters.Has(w.mgr.GetRESTMapper(), k); err != nil || !ok {
 				return schema.GroupVersionKind{}, err
 			}
 		}
-		return clusters.Served(w.mgr.GetRESTMapper(), "Cluster")
+		cluster, err := clusters.Served(w.mgr.GetRESTMapper(), "Cluster")
+		if err != nil || cluster.Empty() || w.elsewhere == nil {
+			return cluster, err
+		}
+		for _, k := range append(kinds, cluster) {
+			if err := w.mayWatch(ctx, k); err != nil {
+				return schema.GroupVersionKind{}, err
+			}
+		}
+		return cluster, nil
 	}
 	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
-			switch kind, err := served(); {
+			switch kind, err := served(ctx); {
+			case ctx.Err() != nil:
+				return nil
+			case apierrors.IsNotFound(err): // it isn't served
 			case err != nil:
-				w.Logger.Error("whether the hub serves Clusters can't be read", "err", err)
+				w.Logger.Error("whether Clusters, and what is theirs, can be watched can't be read", "kinds", kinds, "err", err)
 			case !kind.Empty():
 				cluster := &metav1.PartialObjectMetadata{}
 				cluster.SetGroupVersionKind(kind)
@@ -58,7 +71,7 @@ func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...sc
 // addExternalControlPlanes asks control planes that somebody else runs. A hub without Cluster API has none.
 func (w *wiring) addExternalControlPlanes() error {
 	r := externalcontrolplane.New(externalcontrolplane.Options{
-		Logger: w.Logger.With("controller", ExternalControlPlanes), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
+		Logger: w.Logger.With("controller", ExternalControlPlanes), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(), Who: w.who(),
 	})
 	if err := w.mgr.Add(r); err != nil {
 		return err

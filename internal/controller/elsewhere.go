@@ -5,31 +5,44 @@ import (
 	"fmt"
 	"log/slog"
 
+	"fairlead.dev/fairlead/internal/controller/clusters"
+	"fairlead.dev/fairlead/internal/controller/endpoint"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/member"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
+// Elsewhere speaks for a hub that is another cluster than the management cluster.
+type Elsewhere interface {
+	member.Elsewhere
+	endpoint.Elsewhere
+}
+
 // ElsewhereOptions are those of a management cluster whose hub is another cluster.
 type ElsewhereOptions struct {
 	Logger *slog.Logger
-	// Watcher lists and watches in the management cluster, to find out whether Machines may be.
+	// Watcher lists and watches in the management cluster, to find out whether a kind may be.
 	Watcher client.WithWatch
-	// Hub speaks for the hub's proxies.
-	Hub member.Elsewhere
+	// Hub speaks for the hub, and its proxies.
+	Hub Elsewhere
+	// Metrics are registered here.
+	Metrics prometheus.Registerer
 }
 
-// SetupElsewhere adds the controller of Machines behind LoadBalancers to the manager of a management cluster whose hub is another
-// cluster. wake has it look at a LoadBalancer of whose Machines the hub has spoken.
+// SetupElsewhere adds the controllers of a management cluster to its manager, where the hub is another cluster: of Machines behind
+// LoadBalancers, of Clusters' endpoints, of control planes and infrastructure that somebody else runs. wake has them look at a
+// LoadBalancer of which the hub has spoken.
 func SetupElsewhere(mgr manager.Manager, o ElsewhereOptions) (wake func(types.NamespacedName), err error) {
 	w := &wiring{
-		Options: Options{Logger: o.Logger, Watcher: o.Watcher}, mgr: mgr, client: mgr.GetClient(), versions: kit.NewVersions(),
+		Options: Options{Logger: o.Logger, Watcher: o.Watcher, Metrics: o.Metrics}, mgr: mgr, client: mgr.GetClient(), versions: kit.NewVersions(),
 		groups: &targetgroup.Reconciler{}, elsewhere: o.Hub,
 	}
 	r, clusters := w.newMembers()
+	w.Metrics.MustRegister(member.NewCollector(r))
 	c, err := w.new(Members, r, 4)
 	if err != nil {
 		return nil, fmt.Errorf("adding controller %s: %w", Members, err)
@@ -42,5 +55,45 @@ func SetupElsewhere(mgr manager.Manager, o ElsewhereOptions) (wake func(types.Na
 	}, nil}); err != nil {
 		return nil, fmt.Errorf("adding controller %s: %w", Members, err)
 	}
+	for _, part := range []struct {
+		name string
+		add  func() error
+	}{{Endpoints, w.addEndpoints}, {ExternalControlPlanes, w.addExternalControlPlanes}, {UnmanagedClusters, w.addUnmanagedClusters}} {
+		if err := part.add(); err != nil {
+			return nil, fmt.Errorf("adding controller %s: %w", part.name, err)
+		}
+	}
 	return func(of types.NamespacedName) { r.Queue.AddAfter(of.Namespace, of.Name, member.Pause) }, nil
+}
+
+// witness speaks for the proxies of a hub elsewhere; nil: they are heard here.
+func (w *wiring) witness() member.Elsewhere {
+	if w.elsewhere == nil {
+		return nil
+	}
+	return w.elsewhere
+}
+
+// vouches speaks for a hub elsewhere; nil: it is this cluster.
+func (w *wiring) vouches() endpoint.Elsewhere {
+	if w.elsewhere == nil {
+		return nil
+	}
+	return w.elsewhere
+}
+
+// who runs these controllers, as messages name it.
+func (w *wiring) who() clusters.Who {
+	if w.elsewhere == nil {
+		return clusters.Manager()
+	}
+	return clusters.Agent()
+}
+
+// recorder is the name under which events are written.
+func (w *wiring) recorder() string {
+	if w.elsewhere == nil {
+		return "fairlead-manager"
+	}
+	return "fairlead-agent"
 }

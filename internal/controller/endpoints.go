@@ -14,19 +14,29 @@ import (
 func (w *wiring) addEndpoints() error {
 	r := endpoint.New(endpoint.Options{
 		Logger: w.Logger.With("controller", Endpoints), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
-		Events: eventsOf[*unstructured.Unstructured]{w.mgr.GetEventRecorder("fairlead-manager"), "Make"},
+		Events: eventsOf[*unstructured.Unstructured]{w.mgr.GetEventRecorder(w.recorder()), "Make"}, Who: w.who(), Elsewhere: w.vouches(),
 	})
 	c, err := w.new(Endpoints, r, 4)
 	if err != nil {
 		return err
 	}
-	if err := w.watches(c, watch{&clusterv1.ClusterEndpoint{}, func(_ context.Context, o client.Object) []reconcile.Request {
-		if e, ok := o.(*clusterv1.ClusterEndpoint); ok {
-			return []reconcile.Request{key(e.Namespace, e.Spec.Cluster)}
-		}
-		return nil
-	}, content}, watch{&clusterv1.LoadBalancer{}, r.OfLoadBalancer, endpoint.Publication}); err != nil {
+	all := []watch{
+		{&clusterv1.ClusterEndpoint{}, func(_ context.Context, o client.Object) []reconcile.Request {
+			if e, ok := o.(*clusterv1.ClusterEndpoint); ok {
+				return []reconcile.Request{key(e.Namespace, e.Spec.Cluster)}
+			}
+			return nil
+		}, content},
+		{&clusterv1.LoadBalancer{}, r.OfLoadBalancer, endpoint.Publication},
+	}
+	ofCluster := func(cluster client.Object) watch { return watch{of: cluster, when: content} }
+	if w.elsewhere != nil { // there all of it may be missing
+		return w.clustersServed(func(cluster client.Object) error {
+			return w.watches(c, append(all, ofCluster(cluster))...)
+		}, clusterv1.GroupVersion.WithKind("ClusterEndpoint"))
+	}
+	if err := w.watches(c, all...); err != nil {
 		return err
 	}
-	return w.clustersServed(func(cluster client.Object) error { return w.watches(c, watch{of: cluster, when: content}) })
+	return w.clustersServed(func(cluster client.Object) error { return w.watches(c, ofCluster(cluster)) })
 }

@@ -52,6 +52,7 @@ func TestManagementCluster(t *testing.T) {
 	m.proxy.beat()
 	here.create(c, m.lb)
 	stop := m.rollout(m.agent())
+	m.published()
 	m.noted()
 	m.hubAway()
 	m.remade()
@@ -209,6 +210,7 @@ func (m *managed) hubAway() {
 	leaves.SetName("a2")
 	m.delete(leaves)
 	here := func(what string, check func(ctx) error) { m.eventually(what, check) }
+	late := m.asks()
 	here("Machine a2 to wait for the hub", func(ctx ctx) error { return m.has(ctx, "a2=removing", "a3=active") })
 	if has, err := m.hooked(now, leaves); err != nil || !has {
 		m.t.Errorf("Machine a2 isn't held: %v, %v", leaves.GetAnnotations(), err)
@@ -236,6 +238,7 @@ func (m *managed) hubAway() {
 	}
 	m.unhooks(leaves)
 	m.collect(leaves)
+	m.answered(late)
 	m.states("a3=active")
 	m.says("Programmed=True", "Mirrored=True")
 	m.delete(web)

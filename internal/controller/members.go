@@ -30,16 +30,12 @@ const lookForMachines = 10 * time.Second
 
 // newMembers makes the reconciler of Machines behind LoadBalancers.
 func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
-	recorder := "fairlead-manager"
-	if w.elsewhere != nil {
-		recorder = "fairlead-agent"
-	}
 	clusters := endpoint.New(endpoint.Options{
 		Logger: w.Logger.With("controller", Members), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
 	})
 	return member.New(member.Options{
 		Logger: w.Logger.With("controller", Members), Client: w.client, Cache: w.mgr.GetCache(), Reader: w.mgr.GetAPIReader(), Clusters: clusters,
-		Elsewhere: w.elsewhere, Fleet: w.fleet, Asked: w.groups.Proxies, Providers: w.providers, Versions: w.versions, Events: eventsOf[*clusterv1.LoadBalancer]{w.mgr.GetEventRecorder(recorder), "Release"}, Now: time.Now,
+		Elsewhere: w.witness(), Fleet: w.fleet, Asked: w.groups.Proxies, Providers: w.providers, Versions: w.versions, Events: eventsOf[*clusterv1.LoadBalancer]{w.mgr.GetEventRecorder(w.recorder()), "Release"}, Now: time.Now,
 	}), clusters
 }
 

@@ -21,7 +21,6 @@ import (
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
 	"fairlead.dev/fairlead/internal/controller/machine"
-	"fairlead.dev/fairlead/internal/controller/member"
 	"fairlead.dev/fairlead/internal/controller/pool"
 	"fairlead.dev/fairlead/internal/controller/providerkind"
 	"fairlead.dev/fairlead/internal/controller/service"
@@ -188,7 +187,7 @@ type wiring struct {
 	groups        *targetgroup.Reconciler
 
 	// elsewhere speaks for the proxies in a management cluster whose hub is another one; nil: this is the hub.
-	elsewhere member.Elsewhere
+	elsewhere Elsewhere
 }
 
 func (w *wiring) readLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {

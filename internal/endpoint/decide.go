@@ -133,6 +133,8 @@ func (f *Facts) wanted(p *Plan, primary *ClusterEndpoint) HostPort {
 		p.Waits = fmt.Sprintf("LoadBalancer %s has no address yet", l.Name)
 	case !l.Up:
 		p.Waits = fmt.Sprintf("LoadBalancer %s is not served yet", l.Name)
+	case l.Unsure != "":
+		p.Waits = fmt.Sprintf("that LoadBalancer %s is served isn't sure: %s", l.Name, l.Unsure)
 	case l.Spec.Whole():
 		return l.Spec
 	case l.Spec.Empty():

@@ -85,6 +85,8 @@ type LoadBalancer struct {
 	Granted HostPort
 	// Up: its frontend exists, with or without members.
 	Up bool
+	// Unsure is why it isn't known that it is so now; "": it is.
+	Unsure string
 	// Provider kind that implements it; nil: a class does.
 	Provider *Provider
 }

@@ -4,7 +4,9 @@ import (
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/member"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -33,6 +35,9 @@ func Status(l, have *clusterv1.LoadBalancer, same bool, where string, problem *P
 				continue
 			}
 			next := metav1.Condition{Type: kind, Status: c.Status, Reason: c.Reason, Message: c.Message}
+			if p := build.Unpublished(l); kind == clusterv1.ConditionReady && c.Status == metav1.ConditionTrue && p != nil {
+				next.Status, next.Reason, next.Message = metav1.ConditionFalse, p.Reason, p.Message // which the hub doesn't know
+			}
 			switch old := meta.FindStatusCondition(l.Status.Conditions, kind); {
 			case same && c.ObservedGeneration == have.Generation:
 				next.ObservedGeneration = l.Generation
@@ -51,6 +56,21 @@ func Status(l, have *clusterv1.LoadBalancer, same bool, where string, problem *P
 	}
 	meta.SetStatusCondition(&s.Conditions, m)
 	return s
+}
+
+// Unsure is why it isn't sure that what the status of a LoadBalancer here says of its address is so now; "": it is. have is what the
+// hub, of that UID, has just said that it has. What it says is for good: it is what a Cluster's users are told.
+func Unsure(l, have *clusterv1.LoadBalancer, hubUID string) string {
+	want := Want(l, have)
+	switch {
+	case have == nil, !want.Same(have):
+		return "the hub hasn't got it as it stands here"
+	case hubUID != "" && l.Annotations[clusterv1.HubAnnotation] != hubUID:
+		return "the hub is another one than served it before, and doesn't serve it yet"
+	case !Served(have), !equality.Semantic.DeepEqual(l.Status.Addresses, have.Status.Addresses):
+		return "the hub doesn't serve it as its status says"
+	}
+	return ""
 }
 
 // Known says that the hub's manager has looked at a LoadBalancer, and so knows who may send to its targets.

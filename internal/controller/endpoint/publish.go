@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	rules "fairlead.dev/fairlead/internal/endpoint"
@@ -74,9 +75,12 @@ func (r *Reconciler) fronts(ctx context.Context, cluster types.NamespacedName, n
 	if len(out.of) == 0 && named == "" {
 		return out, nil
 	}
-	tenant, err := kit.TenantOf(ctx, r.Client, cluster.Namespace)
-	if err != nil {
-		return nil, err
+	var tenant *v1alpha1.Tenant
+	if r.Elsewhere == nil { // else Tenants are the hub's
+		var err error
+		if tenant, err = kit.TenantOf(ctx, r.Client, cluster.Namespace); err != nil {
+			return nil, err
+		}
 	}
 	if tenant != nil { // whoever writes LoadBalancers there could send a Cluster's users elsewhere
 		out.refused = fmt.Sprintf("in the namespace of Tenant %s no endpoint is published: make the LoadBalancer, and its Cluster, in a namespace of no Tenant", tenant.Name)

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"sync"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/clusters"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	rules "fairlead.dev/fairlead/internal/endpoint"
 	"fairlead.dev/fairlead/internal/member"
@@ -29,6 +31,16 @@ type Options struct {
 	Kinds meta.RESTMapper
 	// Events tells people about Clusters; nil: it doesn't.
 	Events Recorder
+	// Who this is; the manager, if not told.
+	Who clusters.Who
+	// Elsewhere speaks for the hub where that is another cluster than the Clusters'; nil: it is this one.
+	Elsewhere Elsewhere
+}
+
+// Elsewhere speaks for a hub that is another cluster than the Clusters'. It is safe for concurrent use.
+type Elsewhere interface {
+	// Unsure asks the hub, and says why it isn't sure that what the status of a LoadBalancer here says is so there now; "": it is.
+	Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string
 }
 
 // Reconciler reconciles the endpoint of one Cluster at a time, named by the request.
@@ -45,6 +57,7 @@ type Reconciler struct {
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
+	o.Who = cmp.Or(o.Who, clusters.Manager())
 	return &Reconciler{Options: o, named: map[types.NamespacedName]string{}, naming: map[types.NamespacedName]map[string]bool{}, told: map[types.NamespacedName]string{}}
 }
 
@@ -108,9 +121,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		plan = rules.Decide(facts)
 	}
+	unsure := false
 	if plan.Cluster.Whole() && generatedFrom(plan) == rules.FromLoadBalancer && front.primary != nil {
 		if err := r.confirm(ctx, front); err != nil {
 			return reconcile.Result{}, err
+		}
+		if r.Elsewhere != nil && ofLoadBalancer(all).Empty() {
+			facts.LoadBalancer.Unsure = r.Elsewhere.Unsure(ctx, front.primary)
+			unsure = facts.LoadBalancer.Unsure != ""
+			plan = rules.Decide(facts)
 		}
 	}
 	if all, err = r.mirror(ctx, c, owner(generatedFrom(plan), c, infra, control, front), all, plan); err != nil {
@@ -131,13 +150,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	told, again := judgeTold(infra, endpointOf(c), plan)
+	told, again := r.judgeTold(infra, endpointOf(c), plan)
 	if plan.Primary == "" && front.primary == nil {
 		told, again = nil, 0 // nobody asked for it
 	}
 	switch {
 	case conflicts(plan):
 		again = lookAgain // what it is in use by isn't watched
+	case unsure:
+		again = askAgain
 	case again == 0 && front.unsaid:
 		again = lookForNames
 	}

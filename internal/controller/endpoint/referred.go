@@ -19,6 +19,10 @@ import (
 // lookAgain is when an InfraCluster that is to be told, and can't be yet, or what an endpoint is in use by is looked at again.
 const lookAgain = 15 * time.Second
 
+// askAgain is when a hub elsewhere is asked again that wasn't sure of a LoadBalancer. What it says is written here, too, most often
+// before.
+const askAgain = 5 * time.Second
+
 // referred is an object that a Cluster refers to.
 type referred struct {
 	kind schema.GroupKind
@@ -94,7 +98,7 @@ func (x referred) isPaused() bool {
 
 // judgeTold says whether the InfraCluster of a Cluster that has the endpoint now is told it, and when to look again; nil:
 // it need not be.
-func judgeTold(infra referred, now rules.HostPort, p rules.Plan) (*metav1.Condition, time.Duration) {
+func (r *Reconciler) judgeTold(infra referred, now rules.HostPort, p rules.Plan) (*metav1.Condition, time.Duration) {
 	push := rules.PushFor(infra.kind.Group, infra.kind.Kind)
 	if !now.Whole() || push.Policy != rules.Tell && push.Policy != rules.Competes {
 		return nil, 0
@@ -105,7 +109,7 @@ func judgeTold(infra referred, now rules.HostPort, p rules.Plan) (*metav1.Condit
 	})
 	switch {
 	case infra.object == nil:
-		out.Reason, out.Message = clusterv1.ReasonInfraNotFound, fmt.Sprintf("%s %s is to be told, and isn't there, or the manager may not read it: create it, or apply config/rbac/cluster-api.", infra.kind.Kind, infra.name)
+		out.Reason, out.Message = clusterv1.ReasonInfraNotFound, fmt.Sprintf("%s %s is to be told, and isn't there, or %s may not read it: create it, or apply %s.", infra.kind.Kind, infra.name, r.Who.Name, r.Who.Rights)
 	case at >= 0:
 		out.Reason, out.Message = p.Problems[at].Reason, sentence(p.Problems[at].Message)
 		if push.Policy == rules.Competes {

@@ -84,7 +84,7 @@ var Publication = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	if before.UID != after.UID || before.Generation != after.Generation || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
 		return true
 	}
-	for _, kind := range []string{clusterv1.ConditionProgrammed, clusterv1.ConditionEndpointPublished} {
+	for _, kind := range []string{clusterv1.ConditionProgrammed, clusterv1.ConditionEndpointPublished, clusterv1.ConditionMirrored} {
 		if said(before, kind) != said(after, kind) {
 			return true
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	Reader client.Reader
 	// Kinds says in which version the hub serves a kind, if at all.
 	Kinds meta.RESTMapper
+	// Who this is; the manager, if not told.
+	Who clusters.Who
 }
 
 // Reconciler says of one ExternalControlPlane at a time what its round has found.
@@ -42,6 +44,7 @@ type Reconciler struct {
 
 // New returns a reconciler. Start it beside its controller.
 func New(o Options) *Reconciler {
+	o.Who = cmp.Or(o.Who, clusters.Manager())
 	r := &Reconciler{Options: o, Queue: &kit.Queue{}}
 	r.rounds = newRounds(func(key types.NamespacedName) { r.Queue.Add(key.Namespace, key.Name) })
 	return r
@@ -149,7 +152,7 @@ func (r *Reconciler) probe(ctx context.Context, namespace, cluster string) *Foun
 	case apierrors.IsNotFound(err):
 		out = found(controlplanev1.ReasonKubeconfigMissing, "There is no Secret %s in this namespace: put the kubeconfig into its key %s.", s.Name, kubeconfigKey)
 	case apierrors.IsForbidden(err):
-		out = found(controlplanev1.ReasonKubeconfigForbidden, "The manager may not read Secret %s: apply config/rbac/cluster-api.", s.Name)
+		out = found(controlplanev1.ReasonKubeconfigForbidden, "Secret %s may not be read by %s: apply %s.", s.Name, r.Who.Name, r.Who.Rights)
 	default:
 		r.Logger.Warn("the kubeconfig of an external control plane can't be read", "secret", namespace+"/"+s.Name, "err", err)
 		return nil

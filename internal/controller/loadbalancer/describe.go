@@ -149,7 +149,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 		set(clusterv1.ConditionProgrammed, no, reason, message)
 		fail(reason, message)
 	}
-	if c := unpublished(f.lb); c != nil {
+	if c := build.Unpublished(f.lb); c != nil {
 		fail(c.Reason, c.Message)
 	}
 	if cause == nil {
@@ -164,19 +164,6 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	}
 	f.mirror(&s)
 	return s
-}
-
-// unpublished is what the controller of endpoints says of a control plane's LoadBalancer whose Cluster hasn't its endpoint, and should;
-// nil: nothing.
-func unpublished(l *clusterv1.LoadBalancer) *metav1.Condition {
-	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionEndpointPublished)
-	switch {
-	case c == nil, c.Status == metav1.ConditionTrue, l.Spec.Role != clusterv1.RoleControlPlane:
-		return nil
-	case c.Reason == clusterv1.ReasonNotPrimary, c.Reason == clusterv1.ReasonNotSupported:
-		return nil // another's is published, or none is meant to be
-	}
-	return c
 }
 
 // grantedText names the addresses and where they come from.
