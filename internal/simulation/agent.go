@@ -8,6 +8,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/service"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +90,7 @@ func lbOf(o client.Object) *clusterv1.LoadBalancer { return o.(*clusterv1.LoadBa
 // alike says that a LoadBalancer is what its Service wants; who wants no address in particular may have asked for the one that it had.
 // Nothing but ports and addresses ever differs.
 func (a *agent) alike(l *clusterv1.LoadBalancer, spec clusterv1.LoadBalancerSpec) bool {
-	return (len(spec.Addresses) == 0 || slices.Equal(l.Spec.Addresses, spec.Addresses)) &&
+	return equality.Semantic.DeepEqual(l.Spec.MachineHooks, spec.MachineHooks) && (len(spec.Addresses) == 0 || slices.Equal(l.Spec.Addresses, spec.Addresses)) &&
 		slices.EqualFunc(l.Spec.Ports, spec.Ports, func(x, y clusterv1.Port) bool { return x.Port == y.Port && x.TargetPort == y.TargetPort })
 }
 

@@ -65,6 +65,10 @@ const (
 	OldLeaderWrites Bug = "a manager writes that doesn't know that it leads"
 	// OldCaches: a manager goes on with its caches in a hub that has changed.
 	OldCaches Bug = "a manager goes on with its caches in a hub that has changed"
+	// OneProxyAsked: a manager asks one proxy alone whether a Machine's hook may go.
+	OneProxyAsked Bug = "a hook is lifted when one proxy of two has said that it may"
+	// OpenToMachinesForgotten: a manager takes a Machine for removed to which connections are open.
+	OpenToMachinesForgotten Bug = "a hook is lifted while connections are open"
 	// ErrorsForgotten: what failed is not tried again.
 	ErrorsForgotten Bug = "what failed is not tried again"
 )

@@ -7,7 +7,7 @@
 //	        judge: Programmed, served, drained, held, kept, at the end
 //
 // What decides is the product's own code: a manager here is the real ledger, fleet and
-// reconcilers of LoadBalancers, Addresses, TargetGroups, adoption, epochs and questions, and the guard of its writes, over a cache that lags; a proxy
+// reconcilers of LoadBalancers, Addresses, TargetGroups, Machines, adoption, epochs and questions, and the guard of its writes, over a cache that lags; a proxy
 // is the real proxy.View and build over a pretended data plane. Only what is
 // around them is played: the API server, the order in which
 // things happen, the managers' election as client-go's, the agents, and the proxy's reads and writes (file, hub confirmed,
@@ -23,7 +23,13 @@
 //   - what was Programmed, and is wanted on, goes on being served where the hub is restored from an older copy, or replaced by
 //     an empty one in which people make classes, pools, Tenants and namespaces again, restarts and hand-overs included;
 //   - nobody says that he is through what the present hub hasn't told him, or renews his Lease before he has said there who he is;
+//   - a Machine that a LoadBalancer calls removed or disabled gets none of its connections from anybody, nobody has one open, and it serves
+//     no more if it is being deleted. A hook that the manager lifts before that has another way out: maxWait, a LoadBalancer or Cluster that goes, or a
+//     Machine that is dead;
+//   - a Machine that a LoadBalancer sends to is held by its hook, if it has one, and people didn't take it off;
+//   - nobody is drained for an update in place while no other Machine serves;
 //   - no manager begins to write while another leads, or updates or deletes an Address without the version that it has read;
+//   - once faults stop, each Machine that is deleted goes, none keeps a hook of whose target it isn't, the others are active, or disabled;
 //   - once faults stop, all proxies have thawed, all that is wanted is Programmed, or waits for what is held, nothing goes on
 //     being released, and at rest nothing is written but Leases.
 //
@@ -32,6 +38,10 @@
 //   - an address that the ledger lacks: it is to be adopted;
 //   - an address that the ledger has for whoever had it in the copy. Nobody else gets it, but where a proxy was out of
 //     reach, or unknown to the copy, and nobody had said that the pool is being restored: nobody can wait for whom he doesn't know.
+//
+// Options.Machines gives the hub operator's namespace a Cluster, and LoadBalancers over its Machines: all others resolve none. People make,
+// delete, disable, pause and let go of Machines, select others, and take hooks off; Cluster API's own part, which waits for hooks, is played. The
+// manager's is the product's reconciler of members. Where hubs change Machines aren't played, nor are health checks of them.
 //
 // Managers live through a change with their caches, but for one that must take the copy for its hub: it has read no leaders' Lease yet, or
 // nobody has led since the copy was made. It is started anew, as people do with all who run while they restore (manager.canNotTell).
@@ -88,6 +98,6 @@
 // whose caches' versions go back ends. A namespace that took no report of what is refused in it is held.
 //
 // Files: world.go begins, schedule.go and temper.go say what happens next, faults.go, hub_change.go, rivals.go and people.go what goes
-// wrong and who mends it, settle.go how it ends. server.go and link.go are the API server and the way to it. manager*.go, proxy*.go and
+// wrong and who mends it, settle.go how it ends; machines*.go do so for Machines. server.go and link.go are the API server and the way to it. manager*.go, proxy*.go and
 // agent*.go are the three parts; judge*.go holds each moment to what is promised.
 package simulation

@@ -53,6 +53,13 @@ func (w *World) observe(k kind, old, now client.Object) {
 		if g, ok := now.(*v1alpha1.TargetGroup); ok {
 			before, _ := old.(*v1alpha1.TargetGroup)
 			w.judgeDrained(before, g)
+			w.judgePlaced(before, g)
+		}
+	case machineKind:
+		w.judgeMachine(old, now)
+	case clusterKind:
+		if now == nil || now.GetDeletionTimestamp() != nil {
+			w.clusterLeft = w.server.version
 		}
 	case addresses:
 		if now == nil {
@@ -131,6 +138,7 @@ func (w *World) judgeHolders(a *v1alpha1.Address) {
 
 // judgeServed holds what each host serves against the ledger.
 func (w *World) judgeServed() {
+	w.judgeMembers()
 	for _, h := range w.hosts {
 		if px := w.proxyOf(h); !h.on || h.fenced || h.doubled || px != nil && px.Spec.Fenced != nil {
 			continue

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// openTo counts a host's connections to a target. Those on an address that its namespace holds no more, and others
+// openTo counts a host's connections to a target, of one LoadBalancer where that is named. Those on an address that its namespace holds no more, and others
 // do, don't count: nothing names who has them.
-func (w *World) openTo(h *host, namespace, uid string) (n int64) {
+func (w *World) openTo(h *host, namespace, loadBalancer, uid string) (n int64) {
 	for c, open := range h.plane.conns {
-		if string(c.frontend.Tenant) != namespace || c.member.UID != uid {
+		if string(c.frontend.Tenant) != namespace || c.member.UID != uid || loadBalancer != "" && c.frontend.LoadBalancer != loadBalancer {
 			continue
 		}
 		a, _ := w.server.objects[addresses][types.NamespacedName{Name: ipam.AddressName(c.frontend.Address)}].(*v1alpha1.Address)
@@ -34,10 +34,10 @@ func (w *World) judgeDrained(before, g *v1alpha1.TargetGroup) {
 			if !h.on || h.fenced || h.doubled || w.change != nil && (w.writer == nil || !w.heard.known[h.name]) {
 				continue
 			}
-			if n := w.openTo(h, g.Namespace, m.UID); n > 0 {
+			if n := w.openTo(h, g.Namespace, madeFor(g), m.UID); n > 0 {
 				w.broken("%s of %s/%s is drained, and %s has %d connections to it", m.UID, g.Namespace, g.Name, h.name, n)
 			}
-			if h.plane.sends(g.Namespace, m.UID) {
+			if h.plane.sends(g.Namespace, madeFor(g), m.UID) {
 				w.broken("%s of %s/%s is drained, and %s sends it new connections", m.UID, g.Namespace, g.Name, h.name)
 			}
 		}

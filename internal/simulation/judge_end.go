@@ -71,7 +71,7 @@ func (w *World) unfinished() string {
 			}
 		}
 	}
-	return ""
+	return w.unfinishedMachines(live)
 }
 
 // refusedAll says that a host in use refuses all ports.

@@ -154,6 +154,14 @@ func (l *link) get(k kind, key types.NamespacedName) (client.Object, error) {
 	return l.w.server.get(k, key)
 }
 
+func (l *link) list(k kind) ([]client.Object, error) {
+	l.w.interleave()
+	if l.cut || l.w.faulty() {
+		return nil, apierrors.NewServerTimeout(k.resource(), "list", 1)
+	}
+	return l.w.server.list(k), nil
+}
+
 // uid is that of the hub's namespace kube-system.
 func (l *link) uid() (string, error) {
 	l.w.interleave()

@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/lead"
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/controller/loadbalancer"
+	"fairlead.dev/fairlead/internal/controller/member"
 	"fairlead.dev/fairlead/internal/controller/targetgroup"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/proof"
@@ -57,12 +58,15 @@ type manager struct {
 	adoption *adoption.Reconciler
 	epochs   *epoch.Reconciler
 	asks     *ask.Reconciler
+	members  *member.Reconciler // nil: Machines aren't played
 	lbQueue  *queue
 	adQueue  *queue
 	tgQueue  *queue
 	apQueue  *queue
 	epQueue  *queue
 	asQueue  *queue
+	mbQueue  *queue
+	deciding *deciding // nil: no Machines are being reconciled
 }
 
 // heard is which proxies say that they serve, and the version of each one's Lease.
@@ -103,6 +107,9 @@ func newManager(w *World, name string) *manager {
 	m.asks = ask.New(ask.Options{Logger: quiet, Client: cached, Fleet: m.fleet})
 	m.groups = &targetgroup.Reconciler{Client: cached, Fleet: m.fleet, Versions: m.versions, Queue: &kit.Queue{}, Now: time.Now}
 	m.fleet.Subscribe(m.groups.FleetChanged)
+	if w.Machines {
+		m.newMembers(cached, live)
+	}
 	return m
 }
 
@@ -167,6 +174,10 @@ func (m *manager) begin() {
 	_ = m.adoption.Queue.Start(ctx, m.apQueue)
 	_ = m.epochs.Queue.Start(ctx, m.epQueue)
 	_ = m.asks.Queue.Start(ctx, m.asQueue)
+	if m.members != nil {
+		_ = m.members.Queue.Start(ctx, m.mbQueue)
+		_ = m.members.All(ctx)
+	}
 	m.asks.Begin()
 	for _, key := range sortedKeys(m.cache[tenants]) {
 		m.epQueue.Add(reconcile.Request{NamespacedName: key})

@@ -10,7 +10,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -39,6 +41,8 @@ func copyInto(to, from client.Object) error {
 		from.(*v1alpha1.TargetGroup).DeepCopyInto(to)
 	case *metav1.PartialObjectMetadata:
 		from.(*metav1.PartialObjectMetadata).DeepCopyInto(to)
+	case *unstructured.Unstructured:
+		from.(*unstructured.Unstructured).DeepCopyInto(to)
 	default:
 		return fmt.Errorf("simulation: nobody should read a %T", to)
 	}
@@ -71,8 +75,9 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 	o.ApplyOptions(opts)
 	each := func(k kind, add func(client.Object)) {
 		for _, key := range sortedKeys(c.m.cache[k]) {
-			if o.Namespace == "" || key.Namespace == o.Namespace {
-				add(c.m.cache[k][key])
+			x := c.m.cache[k][key]
+			if (o.Namespace == "" || key.Namespace == o.Namespace) && (o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(x.GetLabels()))) {
+				add(x)
 			}
 		}
 	}
@@ -101,7 +106,7 @@ func (c *cacheClient) List(_ context.Context, list client.ObjectList, opts ...cl
 func (c *cacheClient) request(write func() (client.Object, error)) (client.Object, error) {
 	c.m.w.judgeWriter(c.m)
 	c.m.w.hang(c.m)
-	return c.m.link.request(write)
+	return c.m.link.request(c.m.decided(write))
 }
 
 // Create creates an Address.

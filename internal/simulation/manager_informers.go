@@ -91,6 +91,7 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 		if before != nil && before.GetUID() == o.GetUID() && k != leases && k != proxies && !m.w.has(OldCaches) {
 			m.guard.Follows(before, o)
 		}
+		m.wakeMembers(k, before, o)
 		switch o := o.(type) {
 		case *clusterv1.LoadBalancer:
 			m.versions.Of(o)
@@ -151,11 +152,14 @@ func (m *manager) forget(k kind, o client.Object) {
 	}
 	key := keyOf(o)
 	m.later(k, func() {
+		m.wakeMembers(k, nil, o)
 		switch o := o.(type) {
 		case *clusterv1.LoadBalancer:
 			m.versions.Forget(o)
 			m.lbQueue.Add(reconcile.Request{NamespacedName: key})
-		case *v1alpha1.TargetGroup, *v1alpha1.LoadBalancerClass:
+		case *v1alpha1.TargetGroup:
+			m.groups.Forget(o)
+		case *v1alpha1.LoadBalancerClass:
 			m.versions.Forget(o)
 		case *v1alpha1.Address:
 			m.keeper.Forget(o)

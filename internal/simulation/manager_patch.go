@@ -5,6 +5,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -35,6 +36,9 @@ func merged(have client.Object, patch []byte) (client.Object, error) {
 		next = &v1alpha1.Address{}
 	case tenants:
 		next = &v1alpha1.Tenant{}
+	case machineKind, clusterKind:
+		o := &unstructured.Unstructured{}
+		return o, o.UnmarshalJSON(whole)
 	}
 	return next, json.Unmarshal(whole, next)
 }

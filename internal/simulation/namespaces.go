@@ -33,7 +33,7 @@ func (w *World) sweep() {
 			continue
 		}
 		empty := true
-		for _, k := range []kind{loadBalancers, targetGroups, reports} {
+		for _, k := range []kind{loadBalancers, targetGroups, reports, machineKind, clusterKind} {
 			for _, o := range w.server.list(k) {
 				if o.GetNamespace() == namespace {
 					_ = w.server.remove(k, keyOf(o), nil)

@@ -126,6 +126,7 @@ func (w *World) furnish() {
 	w.must(w.server.create(&v1alpha1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Name: tenantName}, Spec: v1alpha1.TenantSpec{TargetCIDRs: []string{"10.0.0.0/8"}},
 	}))
+	w.furnishCluster()
 }
 
 // endNamespace deletes a tenant's namespace, as a person does with all that is in it.

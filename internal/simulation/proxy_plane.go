@@ -101,10 +101,10 @@ func (p *plane) members(f lb.FrontendID) []lb.MemberKey {
 	return out
 }
 
-// sends says that new connections go to a target.
-func (p *plane) sends(namespace, uid string) bool {
+// sends says that new connections of a LoadBalancer, or of any where that is empty, go to a target.
+func (p *plane) sends(namespace, loadBalancer, uid string) bool {
 	for _, f := range p.frontends() {
-		if string(f.Tenant) == namespace && slices.ContainsFunc(p.members(f), func(m lb.MemberKey) bool { return m.UID == uid }) {
+		if string(f.Tenant) == namespace && (loadBalancer == "" || f.LoadBalancer == loadBalancer) && slices.ContainsFunc(p.members(f), func(m lb.MemberKey) bool { return m.UID == uid }) {
 			return true
 		}
 	}
@@ -122,7 +122,7 @@ func (p *plane) observe() dataplane.Observation {
 		if !p.has(c.frontend) {
 			o.Closing[c.frontend] += n
 		}
-		if t := c.frontend.Tenant; !p.serves(t, c.member) {
+		if t := c.frontend.Tenant; !p.goesOn(c) {
 			if o.Draining[t] == nil {
 				o.Draining[t] = map[lb.MemberKey]int64{}
 			}
@@ -130,6 +130,28 @@ func (p *plane) observe() dataplane.Observation {
 		}
 	}
 	return o
+}
+
+// goesOn says that a connection's member takes new ones of its frontend; where that is no more, of any.
+func (p *plane) goesOn(c conn) bool {
+	if g := p.groupOf(c.frontend); g != nil && p.has(c.frontend) && slices.ContainsFunc(g.Members, func(m lb.Member) bool { return m.Key() == c.member }) {
+		return slices.ContainsFunc(g.Members, func(m lb.Member) bool { return m.Key() == c.member && !m.Draining })
+	}
+	return p.serves(c.frontend.Tenant, c.member)
+}
+
+// groupOf is the group that a frontend sends to; nil: none.
+func (p *plane) groupOf(f lb.FrontendID) *lb.Group {
+	t := p.program.Tenants[f.Tenant]
+	if t == nil {
+		return nil
+	}
+	for _, x := range t.Frontends {
+		if pool := t.Pools[x.Pool]; x.ID == f && pool != nil {
+			return t.Groups[pool.Group]
+		}
+	}
+	return nil
 }
 
 // serves says that a member is in the program, and isn't Draining.

@@ -30,6 +30,9 @@ func (w *World) sleep(d time.Duration) {
 
 // act is one thing that happens.
 func (w *World) act() {
+	if w.Machines && w.actMachines() {
+		return
+	}
 	switch x := w.n(1000); {
 	case x < w.temper.users:
 		w.agents[w.n(len(w.agents))].user()
@@ -65,7 +68,7 @@ func (w *World) act() {
 		if m.stands() {
 			break
 		}
-		for k := range kinds {
+		for _, k := range m.link.kinds {
 			if w.n(2) == 0 {
 				m.handle(k, 1+w.n(4))
 			}

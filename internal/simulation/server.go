@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,17 +33,19 @@ const (
 	reports
 	leases
 	namespaceKind
+	machineKind
+	clusterKind
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"loadbalancers", "targetgroups", "addresses", "loadbalancerclasses", "tenants", "proxies", "proxyreports", "leases", "namespaces"}[k]
+	return [...]string{"loadbalancers", "targetgroups", "addresses", "loadbalancerclasses", "tenants", "proxies", "proxyreports", "leases", "namespaces", "machines", "clusters"}[k]
 }
 
 func (k kind) resource() schema.GroupResource { return schema.GroupResource{Resource: k.String()} }
 
 func kindOf(o client.Object) kind {
-	switch o.(type) {
+	switch o := o.(type) {
 	case *clusterv1.LoadBalancer:
 		return loadBalancers
 	case *v1alpha1.TargetGroup:
@@ -61,6 +64,8 @@ func kindOf(o client.Object) kind {
 		return leases
 	case *metav1.PartialObjectMetadata:
 		return namespaceKind
+	case *unstructured.Unstructured:
+		return kindOfUnstructured(o)
 	}
 	panic(fmt.Sprintf("simulation: no kind of %T", o))
 }
@@ -164,7 +169,7 @@ func (s *server) create(o client.Object) (client.Object, error) {
 	if err := s.takes(k, o.GetNamespace()); err != nil {
 		return nil, err
 	}
-	if k == loadBalancers || k == targetGroups || k == reports && o.GetNamespace() != v1alpha1.SystemNamespace {
+	if k == loadBalancers || k == targetGroups || k == machineKind || k == clusterKind || k == reports && o.GetNamespace() != v1alpha1.SystemNamespace {
 		switch ns := s.objects[namespaceKind][types.NamespacedName{Name: o.GetNamespace()}]; {
 		case ns == nil:
 			return nil, apierrors.NewNotFound(namespaceKind.resource(), o.GetNamespace())

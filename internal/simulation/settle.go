@@ -87,7 +87,7 @@ func (w *World) round(d time.Duration) (rested bool) {
 			m.begin()
 			m.follow()
 			w.writer, w.heard = m, m.heard
-			for n := 0; n < 50 && (m.work(m.lbQueue, m.lbs) || m.work(m.adQueue, m.addrs) || m.work(m.tgQueue, m.groups) || m.work(m.epQueue, m.epochs) || m.work(m.asQueue, m.asks) || !w.has(NothingAdopted) && m.work(m.apQueue, m.adoption)); n++ {
+			for n := 0; n < 50 && (m.work(m.lbQueue, m.lbs) || m.work(m.adQueue, m.addrs) || m.work(m.tgQueue, m.groups) || m.work(m.epQueue, m.epochs) || m.work(m.asQueue, m.asks) || !w.has(NothingAdopted) && m.work(m.apQueue, m.adoption) || m.workMembers()); n++ {
 				busy = true
 			}
 			w.writer = nil
@@ -95,8 +95,10 @@ func (w *World) round(d time.Duration) (rested bool) {
 		for _, a := range w.agents {
 			busy = a.step() || busy
 		}
+		busy = w.clusterAPIActs() || busy
 		w.sweep()
 		w.persons()
+		w.tidy()
 		w.judgeServed()
 		rested = !busy
 	}

@@ -14,8 +14,10 @@ import (
 const (
 	// steps of a schedule, under faults.
 	steps = 1200
-	// schedules that are played where FAIRLEAD_SIM_SCHEDULES doesn't say how many.
+	// schedules of a test that are played where FAIRLEAD_SIM_SCHEDULES doesn't say how many.
 	schedules = 500
+	// ofMachines are those of control planes.
+	ofMachines = 200
 	// shards are played at once.
 	shards = 4
 	// within is how many schedules a planted bug may take to be found.
@@ -49,7 +51,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 
 // TestNothingIsLostInAnySchedule plays many, in a hub that stays the one that it is.
 func TestNothingIsLostInAnySchedule(t *testing.T) {
-	sum := play(t, simulation.Options{})
+	sum := play(t, simulation.Options{}, schedules)
 	if n := sum.schedules; n >= 100 && (sum.Programmed < n || sum.Freed < n/2 || sum.Drained < n/10) {
 		t.Error("too little happens for a judgement")
 	}
@@ -57,8 +59,16 @@ func TestNothingIsLostInAnySchedule(t *testing.T) {
 
 // TestAHubThatChangesTakesNothingAway plays hubs that are restored from older copies, or replaced by empty ones.
 func TestAHubThatChangesTakesNothingAway(t *testing.T) {
-	sum := play(t, simulation.Options{Changes: true})
+	sum := play(t, simulation.Options{Changes: true}, schedules)
 	if n := sum.schedules; n >= 100 && (sum.Changed < n/3 || sum.Thawed < n/2 || sum.Kept < n/2 || sum.Programmed < n) {
+		t.Error("too little happens for a judgement")
+	}
+}
+
+// TestMachinesAreHeldWhileAnybodySends plays control planes: Machines that come and go, and LoadBalancers over them.
+func TestMachinesAreHeldWhileAnybodySends(t *testing.T) {
+	sum := play(t, simulation.Options{Machines: true}, ofMachines)
+	if n := sum.schedules; n >= 100 && (sum.Lifted < n/2 || sum.Gone < n) {
 		t.Error("too little happens for a judgement")
 	}
 }
@@ -99,6 +109,8 @@ func (s *summary) add(r simulation.Result) {
 	s.Thawed += r.Thawed
 	s.Kept += r.Kept
 	s.Rivals += r.Rivals
+	s.Gone += r.Gone
+	s.Lifted += r.Lifted
 	if r.Broken != "" {
 		s.broken++
 	}
@@ -111,7 +123,7 @@ func (s *summary) enough() bool {
 	return s.broken >= 10
 }
 
-func play(t *testing.T, o simulation.Options) *summary {
+func play(t *testing.T, o simulation.Options, schedules uint64) *summary {
 	t.Helper()
 	o.Bug = simulation.Bug(os.Getenv("FAIRLEAD_SIM_BUG"))
 	sum := &summary{}
@@ -139,15 +151,15 @@ func play(t *testing.T, o simulation.Options) *summary {
 			})
 		}
 	})
-	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained, hubs changed %d times, %d proxies thawed, %d frontends kept, %d rivals; %.0f schedules a minute",
-		sum.schedules, sum.Programmed, sum.Freed, sum.Drained, sum.Changed, sum.Thawed, sum.Kept, sum.Rivals, float64(sum.schedules)/time.Since(began).Minutes())
+	t.Logf("%d schedules: Programmed %d times, %d addresses freed, %d members drained, hubs changed %d times, %d proxies thawed, %d frontends kept, %d rivals, %d Machines gone, %d hooks lifted; %.0f schedules a minute",
+		sum.schedules, sum.Programmed, sum.Freed, sum.Drained, sum.Changed, sum.Thawed, sum.Kept, sum.Rivals, sum.Gone, sum.Lifted, float64(sum.schedules)/time.Since(began).Minutes())
 	return sum
 }
 
 func TestASeedReplays(t *testing.T) {
 	var told [2]string
 	for i := range told {
-		run(t, simulation.Options{Seed: 12, Log: func(format string, args ...any) {
+		run(t, simulation.Options{Seed: 12, Machines: true, Log: func(format string, args ...any) {
 			for _, a := range args {
 				if s, ok := a.(string); ok {
 					told[i] += s
@@ -185,6 +197,8 @@ var planted = []simulation.Options{
 	{Bug: simulation.ReportsNotAwaited, Tempers: simulation.Tempers{Late: "proxyreports"}},
 	{Bug: simulation.OldLeaderWrites, Tempers: simulation.Tempers{Standstills: true}},
 	{Bug: simulation.NoVersionOnUpdate},
+	{Bug: simulation.OneProxyAsked, Machines: true},
+	{Bug: simulation.OpenToMachinesForgotten, Machines: true},
 	{Bug: simulation.VersionsRunAhead},
 	{Bug: simulation.HeldNotSaid, Tempers: simulation.Tempers{Refusals: true}},
 	{Bug: simulation.SilentByCache, Tempers: simulation.Tempers{Late: "leases"}},

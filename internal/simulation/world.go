@@ -25,6 +25,8 @@ type Options struct {
 	Bug  Bug
 	// Changes has the hub restored from older copies, and replaced.
 	Changes bool
+	// Machines has the hub operator's namespace have control planes: Machines, and LoadBalancers over them.
+	Machines bool
 	// Tempers are what the schedule has much of, besides what its seed draws.
 	Tempers Tempers
 	// Steps under faults, before they stop.
@@ -44,6 +46,8 @@ type Result struct {
 	Changed, Thawed, Kept int
 	// Rivals are second processes of a proxy's name.
 	Rivals int
+	// Gone are Machines that Cluster API let go, Lifted the hooks that were lifted by proof.
+	Gone, Lifted int
 }
 
 // World is everything in one schedule.
@@ -71,6 +75,8 @@ type World struct {
 	// working counts reconciles in which the API server is asked; inside: something else happens meanwhile.
 	working int
 	inside  bool
+
+	membership
 
 	quarantine time.Duration
 	renewed    map[string]time.Time
@@ -102,6 +108,10 @@ func Run(o Options) Result {
 	w.server.observe = w.observe
 	w.quarantine = time.Duration(w.n(2)) * 5 * time.Second
 	w.drawTemper()
+	if o.Machines {
+		w.membership = newMembership()
+		w.drawMachines()
+	}
 	w.begin()
 	for i := 0; i < o.Steps && w.result.Broken == ""; i++ {
 		w.step()
@@ -143,6 +153,7 @@ func (w *World) warmUp() {
 			a.user()
 		}
 	}
+	w.warmUpMachines()
 	for range 5 {
 		w.round(time.Second)
 	}
