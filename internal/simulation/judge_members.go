@@ -76,12 +76,17 @@ func (w *World) judgeMachine(old, now client.Object) {
 		p := pair{name, uid}
 		had, has := member.Hooked(before.GetAnnotations(), name), member.Hooked(next.GetAnnotations(), name)
 		was, state := member.StateIn(before.GetAnnotations(), name), member.StateIn(next.GetAnnotations(), name)
-		if has {
+		out := state == member.Removed || state == member.Disabled
+		switch {
+		case has && !out:
 			delete(w.unhooked, p)
-		} else if had {
+			delete(w.released, p) // It is to be sent to again, or may be.
+		case has:
+			delete(w.unhooked, p)
+		case had:
 			w.unhooked[p] = true
 		}
-		switch out := state == member.Removed || state == member.Disabled; {
+		switch {
 		case w.by == nil: // people mean it
 		case out && was != state:
 			w.released[p] = true

@@ -17,7 +17,7 @@ const (
 	// schedules of a test that are played where FAIRLEAD_SIM_SCHEDULES doesn't say how many.
 	schedules = 500
 	// ofMachines are those of control planes.
-	ofMachines = 200
+	ofMachines = 150
 	// shards are played at once.
 	shards = 4
 	// within is how many schedules a planted bug may take to be found.
