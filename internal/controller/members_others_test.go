@@ -117,17 +117,6 @@ func machinesOfOthers(h *hub, restart func(meanwhile func())) {
 		o.(*clusterv1.LoadBalancer).Spec.MachineHooks = &clusterv1.MachineHooks{MaxWait: &metav1.Duration{Duration: time.Hour}, OnMaxWait: clusterv1.OnMaxWaitBlock}
 	})
 
-	// Something else comes to serve the class, and he is asked for nothing any more, until it is his again.
-	becomes := func(spec v1alpha1.LoadBalancerClassSpec) {
-		f.change(class, func(o client.Object) { o.(*v1alpha1.LoadBalancerClass).Spec = spec })
-	}
-	becomes(v1alpha1.LoadBalancerClassSpec{Service: &v1alpha1.ClassService{Type: "LoadBalancer"}})
-	f.asked(two, member.Absent)
-	f.states("a2=active")
-	becomes(hooks)
-	f.asked(two, v1alpha1.TargetServing)
-	f.answers(two, v1alpha1.TargetServing, "Healthy")
-	f.states("a2=active")
 	h.delete(f.lb)
 	f.unhooks(two)
 	f.asked(two, member.Absent)
