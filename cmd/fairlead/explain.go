@@ -67,15 +67,18 @@ func newExplainServiceCommand() *cobra.Command {
 }
 
 func newExplainLoadBalancerCommand() *cobra.Command {
-	o := hubFlags{}
+	o, elsewhere := hubFlags{}, elsewhereFlags{}
 	namespace := ""
 	c := &cobra.Command{
 		Use:     "loadbalancer NAME",
 		Aliases: []string{"lb"},
 		Short:   "Explain a LoadBalancer of the hub",
-		Long:    "Prints the same rungs as explain service, for a LoadBalancer, whoever made it.\n" + exitCodes,
-		Example: "  fairlead explain loadbalancer web-5f2c9x -n prod-eu",
-		Args:    cobra.ExactArgs(1),
+		Long: `Prints the same rungs as explain service, for a LoadBalancer, whoever made it. Of one in a management cluster that isn't the hub it says
+what the agent wrote there, and with --hub-kubeconfig what the hub makes of it.
+` + exitCodes,
+		Example: `  fairlead explain loadbalancer web-5f2c9x -n prod-eu
+  fairlead explain loadbalancer my-cluster-api -n clusters --kubeconfig management.kubeconfig --hub-kubeconfig hub.kubeconfig`,
+		Args: cobra.ExactArgs(1),
 		RunE: explains(&o, func(ctx context.Context, hub *cli.Hub, name string) (cli.Explanation, error) {
 			key := types.NamespacedName{Namespace: namespace, Name: name}
 			objects, err := hub.Namespace(ctx, namespace)
@@ -85,11 +88,16 @@ func newExplainLoadBalancerCommand() *cobra.Command {
 			if err := hub.ReadEvents(ctx, key, objects); err != nil {
 				return cli.Explanation{}, err
 			}
-			return cli.ExplainLoadBalancer(objects, key), nil
+			looked, err := elsewhere.read(ctx)
+			if err != nil {
+				return cli.Explanation{}, err
+			}
+			return cli.ExplainLoadBalancer(objects, key, looked), nil
 		}),
 	}
 	o.add(c, "json", "yaml")
-	c.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the LoadBalancer in the hub")
+	c.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the LoadBalancer in the hub, or in the management cluster")
+	elsewhere.add(c)
 	c.ValidArgsFunction = oneName(func(cmd *cobra.Command) []string { return o.candidates(cmd, cli.NamesOfLoadBalancers, namespace) })
 	return asks(c)
 }

@@ -24,6 +24,8 @@ const (
 	areaAgents   = "agents"
 	areaNodes    = "nodes"
 	areaTenant   = "tenant"
+
+	areaManagement = "management"
 )
 
 // oldestHub is the oldest minor version of Kubernetes whose resource versions may be compared, which proofs do.
@@ -67,6 +69,8 @@ func installedFix(area string) string {
 	switch area {
 	case areaKinds:
 		return "kubectl apply --server-side --force-conflicts -f config/crd"
+	case areaManagement:
+		return "In the management cluster: kubectl apply --server-side -k config/crd && kubectl apply --server-side -k config/rbac/management"
 	case areaTenant:
 		return "In the tenant's cluster: kubectl apply -k config/rbac/tenant"
 	}
@@ -287,4 +291,29 @@ func (r *Report) cluster(f *Facts) {
 	}
 	r.installed(x.Installed)
 	r.rights(x.Rights)
+	if x.Management != nil {
+		r.management(x)
+	}
+}
+
+// management looks at what an agent with --management needs.
+func (r *Report) management(x *ClusterFacts) {
+	m := x.Management
+	cluster := Check{Area: areaManagement, Object: "cluster", State: OK, Message: "it isn't the hub"}
+	switch {
+	case m.HubUID == "" || x.UID == "":
+		cluster.State, cluster.Message, cluster.Fix = Skipped, "whether it is the hub can't be told, for you may not read namespace kube-system of both", "Ask with an identity that may."
+	case m.HubUID == x.UID:
+		cluster.State, cluster.Message, cluster.Fix = Broken, "it is the hub itself, whose manager follows its Machines", "Run its agent without --management."
+	}
+	r.add(cluster)
+	if m.Manager != "" {
+		r.add(Check{Area: areaManagement, Object: "manager", State: Broken, Message: m.Manager + ", and would follow the Machines and Clusters that the agent follows",
+			Fix: "Take the managers out of this cluster, or have it be the hub, and run its agent without --management."})
+	}
+	if len(m.Unserved) > 0 {
+		r.add(Check{Area: areaManagement, Object: some(m.Unserved), State: Warning, Message: "this cluster doesn't serve these kinds of Cluster API", Fix: "Install Cluster API; the agent notices by itself."})
+	}
+	r.installed(m.Installed)
+	r.rights(m.Rights)
 }

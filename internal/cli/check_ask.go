@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/config/crd"
 	"fairlead.dev/fairlead/config/rbac"
+	"fairlead.dev/fairlead/internal/controller/clusters"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -122,6 +124,51 @@ func (t *Tenant) Check(ctx context.Context, tenant string) (*ClusterFacts, error
 		return nil, err
 	}
 	f.Rights, err = a.rights(ctx, needsOf(areaTenant, roles))
+	return f, err
+}
+
+// CheckManagement looks at what an agent with --management needs in a management cluster, whose hub is hub.
+func (t *Tenant) CheckManagement(ctx context.Context, hub *Hub) (*ManagementFacts, error) {
+	a, f := &asker{t.config, t.client}, &ManagementFacts{}
+	kube := &corev1.Namespace{}
+	switch err := hub.client.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, kube); {
+	case err == nil:
+		f.HubUID = string(kube.UID)
+	case !apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("reading namespace %s of the hub: %w", metav1.NamespaceSystem, err)
+	}
+	for _, kind := range []string{"Cluster", "Machine"} {
+		is, err := clusters.Served(t.client.RESTMapper(), kind)
+		if err != nil {
+			return nil, err
+		}
+		if is.Empty() {
+			f.Unserved = append(f.Unserved, kind)
+		}
+	}
+	here := &Hub{client: t.client, config: t.config, clock: &clock{}}
+	who, err := here.leads(ctx, managerLease)
+	if err != nil && !errors.Is(err, errHiddenLease) {
+		return nil, err
+	}
+	f.Manager = who
+	kinds, err := crd.All()
+	if err != nil {
+		return nil, err
+	}
+	roles, err := rbac.Management()
+	if err != nil {
+		return nil, err
+	}
+	if f.Installed, err = a.installed(ctx, areaManagement, kinds, crd.FieldManager); err != nil {
+		return nil, err
+	}
+	more, err := a.installed(ctx, areaManagement, roles, rbac.FieldManager)
+	if err != nil {
+		return nil, err
+	}
+	f.Installed = append(f.Installed, more...)
+	f.Rights, err = a.rights(ctx, needsOf(areaManagement, roles))
 	return f, err
 }
 

@@ -25,6 +25,20 @@ type ClusterFacts struct {
 	Server    Server
 	Installed []Installed
 	Rights    []Rights
+	// Management is what was found of a management cluster; nil: it was not asked whether it is one.
+	Management *ManagementFacts
+}
+
+// ManagementFacts are what an agent with --management needs beside what any has.
+type ManagementFacts struct {
+	Installed []Installed
+	Rights    []Rights
+	// HubUID of the hub, to tell the two clusters apart; "": not visible.
+	HubUID string
+	// Unserved are the kinds of Cluster API that this cluster doesn't serve.
+	Unserved []string
+	// Manager that leads in this cluster; "": none was seen.
+	Manager string
 }
 
 // Server is an API server's version.

@@ -44,7 +44,7 @@ func TestEventsThatMayNotBeReadAreSaid(t *testing.T) {
 		if err := readEvents(t.Context(), c, kindLoadBalancer, c2.of, o); err != nil {
 			t.Fatal(err)
 		}
-		e := ExplainLoadBalancer(o, c2.of)
+		e := ExplainLoadBalancer(o, c2.of, nil)
 		var out strings.Builder
 		p := &printer{w: &out}
 		e.writeEvents(p)

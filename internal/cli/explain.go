@@ -48,11 +48,15 @@ func ExplainService(o *Objects, namespace string, key types.NamespacedName) Expl
 	return e
 }
 
-// ExplainLoadBalancer says the same of a LoadBalancer, whoever made it.
-func ExplainLoadBalancer(o *Objects, key types.NamespacedName) Explanation {
+// ExplainLoadBalancer says the same of a LoadBalancer, whoever made it. hub is where one of a management cluster is served; nil: that
+// wasn't looked at.
+func ExplainLoadBalancer(o *Objects, key types.NamespacedName, hub *Elsewhere) Explanation {
 	e := Explanation{Kind: kindLoadBalancer, Subject: "LoadBalancer " + key.String(), Now: o.Now}
-	e.Rungs = append(e.Rungs, tenantRung(o, key.Namespace))
 	i := slices.IndexFunc(o.LoadBalancers, func(l *clusterv1.LoadBalancer) bool { return l.Namespace == key.Namespace && l.Name == key.Name })
+	mirrored := i >= 0 && isMirrored(o.LoadBalancers[i])
+	if !mirrored {
+		e.Rungs = append(e.Rungs, tenantRung(o, key.Namespace))
+	}
 	if i < 0 {
 		e.Rungs = append(e.Rungs, Rung{Name: "accepted", State: Broken, Message: "there is no LoadBalancer " + key.String(), Fix: "Look for its name with: kubectl get lb -A"})
 	} else {
@@ -62,7 +66,11 @@ func ExplainLoadBalancer(o *Objects, key types.NamespacedName) Explanation {
 		} else if slices.Contains(o.EventsHidden, kindLoadBalancer) {
 			e.EventsHidden = append(e.EventsHidden, kindLoadBalancer+" "+key.String())
 		}
-		e.Rungs = append(e.Rungs, loadBalancerRungs(o, l)...)
+		if mirrored {
+			e.Rungs = append(e.Rungs, mirroredRungs(l, hub)...)
+		} else {
+			e.Rungs = append(e.Rungs, loadBalancerRungs(o, l)...)
+		}
 		e.happened(eventsOf(o, kindLoadBalancer, l))
 	}
 	e.conclude()

@@ -215,7 +215,7 @@ func TestExplain(t *testing.T) {
 		case "service":
 			e = ExplainService(o, "prod-eu", types.NamespacedName{Namespace: ask[1], Name: last})
 		case "loadbalancer":
-			e = ExplainLoadBalancer(o, types.NamespacedName{Namespace: ask[1], Name: last})
+			e = ExplainLoadBalancer(o, types.NamespacedName{Namespace: ask[1], Name: last}, nil)
 		case "node":
 			e = ExplainNode(o, "prod-eu", last)
 		case "address":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -29,6 +30,9 @@ type LeaveOptions struct {
 	DryRun bool
 	// Force: though a manager leads, or that can't be told.
 	Force bool
+	// Agent: it is a management cluster's whose hub is another one, so that an agent followed Machines. Finalizers of its LoadBalancers
+	// go with the last of what Machines carry.
+	Agent bool
 	// Paused: from those too that are paused, or move to another hub, or whose Cluster is or does.
 	Paused bool
 }
@@ -44,13 +48,16 @@ type leaves struct {
 func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (Leave, error) {
 	out := Leave{Machines: []LeaveLine{}}
 	if !o.Force {
-		who, err := h.leads(ctx)
+		who, err := h.leads(ctx, managerLease)
+		if err == nil && who == "" && o.Agent {
+			who, err = h.leads(ctx, v1alpha1.AgentLease)
+		}
 		if err != nil {
 			return out, err
 		}
 		if who != "" {
 			out.State, out.Message = LeaveRefused, who
-			out.Fix = "Stop all managers first: they would write it again. --force does it all the same."
+			out.Fix = fmt.Sprintf("Stop all %ss first: they would write it again. --force does it all the same.", o.by())
 			if !o.DryRun {
 				return out, nil
 			}
@@ -101,42 +108,63 @@ func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (
 		out.State, out.Message = LeaveLeft, some(left)
 		out.Fix = "Run it again once they are paused no longer, or with --paused; see to what else is said."
 	default:
-		return out, h.lookAfter(ctx, kind, &out)
+		if err := h.lookAfter(ctx, kind, o.by(), &out); err != nil || out.State != LeaveDone || !o.Agent {
+			return out, err
+		}
+		return out, h.unhold(ctx, &out)
 	}
 	return out, nil
 }
 
-// lookAfter looks once more: a manager that runs on would have written it again.
-func (h *Hub) lookAfter(ctx context.Context, kind schema.GroupVersionKind, out *Leave) error {
+// by is who wrote it.
+func (o *LeaveOptions) by() string {
+	if o.Agent {
+		return "agent"
+	}
+	return "manager"
+}
+
+// lookAfter looks once more: one that runs on would have written it again.
+func (h *Hub) lookAfter(ctx context.Context, kind schema.GroupVersionKind, by string, out *Leave) error {
 	again, err := h.marked(ctx, kind)
 	if err != nil {
 		return err
 	}
-	out.State, out.Message = LeaveDone, fmt.Sprintf("%s carry nothing of a manager's any more", count(len(out.Machines), "Machine"))
+	out.State, out.Message = LeaveDone, fmt.Sprintf("%s carry nothing of %s %s's any more", count(len(out.Machines), "Machine"), article(by), by)
 	if len(again) > 0 {
-		out.State, out.Message = LeaveLeft, fmt.Sprintf("%s carries it again: a manager is at work", again[0].line)
-		out.Fix = "Stop all managers, and run it again."
+		out.State, out.Message = LeaveLeft, fmt.Sprintf("%s carries it again: %s %s is at work", again[0].line, article(by), by)
+		out.Fix = fmt.Sprintf("Stop all %ss, and run it again.", by)
 	}
 	return nil
 }
 
-// leads says which manager leads; "": none does.
-func (h *Hub) leads(ctx context.Context) (string, error) {
-	lease := &coordinationv1.Lease{}
-	switch err := h.client.Get(ctx, types.NamespacedName{Namespace: v1alpha1.SystemNamespace, Name: managerLease}, lease); {
+// errHiddenLease: whoever asks may not look.
+var errHiddenLease = errors.New("a Lease is hidden")
+
+func article(by string) string {
+	if by == "agent" {
+		return "an"
+	}
+	return "a"
+}
+
+// leads says which of the processes with a Lease leads; "": none does.
+func (h *Hub) leads(ctx context.Context, name string) (string, error) {
+	lease, by := &coordinationv1.Lease{}, strings.TrimPrefix(name, "fairlead-")
+	switch err := h.client.Get(ctx, types.NamespacedName{Namespace: v1alpha1.SystemNamespace, Name: name}, lease); {
 	case apierrors.IsNotFound(err):
 		return "", nil
 	case apierrors.IsForbidden(err):
-		return "", fmt.Errorf("whether a manager leads can't be told, for you may not read Lease %s/%s: use the hub operator's kubeconfig, or --force", v1alpha1.SystemNamespace, managerLease)
+		return "", fmt.Errorf("%w: whether %s %s leads can't be told, for you may not read Lease %s/%s: use an operator's kubeconfig, or --force", errHiddenLease, article(by), by, v1alpha1.SystemNamespace, name)
 	case err != nil:
-		return "", fmt.Errorf("reading Lease %s/%s: %w", v1alpha1.SystemNamespace, managerLease, err)
+		return "", fmt.Errorf("reading Lease %s/%s: %w", v1alpha1.SystemNamespace, name, err)
 	}
 	o := &Objects{Now: h.clock.now()}
 	ago, renewed := o.renewed(lease)
 	if !renewed || ago > silence || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return "", nil
 	}
-	return fmt.Sprintf("manager %s leads: it renewed its Lease %s ago", *lease.Spec.HolderIdentity, short(ago)), nil
+	return fmt.Sprintf("%s %s leads: it renewed its Lease %s ago", by, *lease.Spec.HolderIdentity, short(ago)), nil
 }
 
 // marked are the Machines that carry something of a manager's, sorted by namespace and name.

@@ -41,8 +41,10 @@ func hookedBy(annotations map[string]string) map[string]string {
 func leaveHub(t *testing.T, objects ...client.Object) *Hub {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := coordinationv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"Machine", "Cluster"} {
@@ -50,6 +52,7 @@ func leaveHub(t *testing.T, objects ...client.Object) *Hub {
 		scheme.AddKnownTypeWithName(clusterAPI.WithKind(kind), &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(clusterAPI.WithKind(kind+"List"), &unstructured.UnstructuredList{})
 	}
+	mapper.Add(clusterv1.GroupVersion.WithKind("LoadBalancer"), meta.RESTScopeNamespace)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	return &Hub{client: fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).Build(), clock: &clock{}}
 }

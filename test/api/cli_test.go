@@ -66,7 +66,7 @@ func testCLI(t *testing.T, h *hub) {
 	if o, err = hub.Namespace(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	if e := cli.ExplainLoadBalancer(o, types.NamespacedName{Namespace: namespace, Name: "full-class"}); e.First() == nil || e.First().Reason != "ClassNotFound" {
+	if e := cli.ExplainLoadBalancer(o, types.NamespacedName{Namespace: namespace, Name: "full-class"}, nil); e.First() == nil || e.First().Reason != "ClassNotFound" {
 		t.Errorf("%+v", e)
 	}
 
