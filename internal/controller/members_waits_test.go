@@ -1,0 +1,95 @@
+package controller_test
+
+import (
+	"fmt"
+	"time"
+
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/member"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// waits has the LoadBalancer wait for that long, and do that then.
+func (f *fleetOf) waits(wait time.Duration, then clusterv1.OnMaxWait) {
+	f.t.Helper()
+	f.change(f.lb, func(o client.Object) {
+		o.(*clusterv1.LoadBalancer).Spec.MachineHooks = &clusterv1.MachineHooks{MaxWait: &metav1.Duration{Duration: wait}, OnMaxWait: then}
+	})
+}
+
+// blockedMachine: with Block a Machine is held though maxWait has passed, until the proxy has stopped.
+func blockedMachine(f *fleetOf) {
+	m := f.machine("a1", "prod")
+	f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	f.proxy.busy = map[string]int64{"a1": 1}
+	f.delete(m)
+	f.held(m)
+	f.waits(0, clusterv1.OnMaxWaitBlock)
+	f.followed("True/AsExpected") // in view of that
+	f.held(m)
+	f.proxy.busy = nil
+	f.unhooks(m)
+	f.collect(m)
+	f.states("a2=active")
+}
+
+// lastMachine: the last active Machine serves on while another one is on its way, for half of maxWait.
+func lastMachine(f *fleetOf) {
+	f.waits(time.Hour, clusterv1.OnMaxWaitBlock)
+	m := f.machine("a1", "prod")
+	f.states("a1=active")
+	comes := f.newMachine("a2", "prod")
+	f.create(comes)
+	f.states("a1=active", "a2=waiting")
+	f.delete(m)
+	f.states("a1=removing", "a2=waiting")
+	f.reason("a1", member.ReasonLastActive)
+	f.places("a1=Serving")
+	f.waits(time.Second, clusterv1.OnMaxWaitBlock)
+	f.places("a1=Draining")
+	f.unhooks(m)
+	f.collect(m)
+	f.addressed(comes)
+	f.states("a2=active")
+}
+
+// movingMachine: a Machine that a move deletes here is left as it is, hook and target too.
+func movingMachine(f *fleetOf) {
+	m := f.machine("a1", "prod")
+	f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	f.change(m, func(o client.Object) {
+		o.SetAnnotations(map[string]string{clusterv1.MoveAnnotation: ""}) // in place of all, as clusterctl does it
+	})
+	f.delete(m)
+	f.machine("a3", "prod")
+	f.until("a3 to be followed", func(ctx ctx) error {
+		have, err := f.placed(ctx)
+		if err == nil && (have["a1"].State != v1alpha1.TargetServing || have["a3"].State != v1alpha1.TargetServing) {
+			err = fmt.Errorf("there are %v", have)
+		}
+		return err
+	})
+	if hooked, err := f.hooked(f.t.Context(), m); err != nil || hooked || m.GetAnnotations()[member.StatusAnnotation] != "" {
+		f.t.Errorf("it was written to: %v, %v", m.GetAnnotations(), err)
+	}
+}
+
+// reason waits until a target is as it is for that reason.
+func (f *fleetOf) reason(name, want string) {
+	f.t.Helper()
+	f.until(name+" to be so for "+want, func(ctx ctx) error {
+		if err := f.api.Get(ctx, client.ObjectKeyFromObject(f.lb), f.lb); err != nil {
+			return err
+		}
+		for _, t := range f.lb.Status.Targets {
+			if t.Name == name && t.Reason == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", f.lb.Status.Targets)
+	})
+}
