@@ -24,7 +24,7 @@ test-capi: build kube capi clusterctl ## As root: load balancers of control plan
 	go -C test/capi vet ./... && go -C test/capi test -parallel 8 -timeout 40m -v . $(ARGS)
 
 bench-capi: build kube capi ## As root: what clients of such control planes lose, with hooks and without, by data plane; and a hundred Clusters at once
-	go -C test/capi test -parallel 8 -timeout 90m -v -run TestStories -bench . -benchtime 1x . -all
+	go -C test/capi test -parallel 4 -timeout 90m -v -run TestStories -bench . -benchtime 1x . -all
 
 check: ## Formatting, vet, staticcheck, import rules, generated code up to date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run: gofmt -w on these files"; exit 1; }
