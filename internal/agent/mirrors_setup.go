@@ -102,7 +102,8 @@ func seenHere[T client.Object](gone *observed[types.NamespacedName], of func(T) 
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) { wake(q, e.ObjectNew) },
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) {
-			if !e.DeleteStateUnknown || e.Object.GetDeletionTimestamp() != nil {
+			_, moves := e.Object.GetAnnotations()[clusterv1.MoveAnnotation] // another cluster has it now
+			if !moves && (!e.DeleteStateUnknown || e.Object.GetDeletionTimestamp() != nil) {
 				gone.deleted(client.ObjectKeyFromObject(e.Object))
 			}
 			wake(q, e.Object)
