@@ -3,9 +3,11 @@ package controller_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -75,6 +77,46 @@ func (m *managed) answered(late *unstructured.Unstructured) {
 	m.until("LoadBalancer late-api to be gone", func(ctx ctx) error {
 		return gone(m.api.Get(ctx, client.ObjectKeyFromObject(l), l))
 	})
+}
+
+// moved: a LoadBalancer that clusterctl takes to another management cluster, and deletes here, is served on in the hub, and its Machines
+// stay held. Where it is made again, without its status, it has the same address, and so has its Cluster.
+func (m *managed) moved() {
+	m.t.Helper()
+	address := addressOf(m.lb)
+	again := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: m.lb.Namespace, Name: m.lb.Name}, Spec: m.lb.Spec}
+	balancers, _, err := m.inHub(m.t.Context())
+	if err != nil || len(balancers) != 1 {
+		m.t.Fatalf("%+v, %v", balancers, err)
+	}
+	was := balancers[0].UID
+	m.change(m.lb, func(o client.Object) {
+		a := maps.Clone(o.GetAnnotations())
+		a[clusterv1.MoveAnnotation] = ""
+		o.SetAnnotations(a)
+	})
+	m.delete(m.lb)
+	m.until("the hub's LoadBalancer to be held", func(ctx ctx) error {
+		if err := gone(m.api.Get(ctx, client.ObjectKeyFromObject(m.lb), &clusterv1.LoadBalancer{})); err != nil {
+			return err
+		}
+		balancers, _, err := m.inHub(ctx)
+		if err != nil || len(balancers) != 1 || balancers[0].Annotations[v1alpha1.AnnotationHeldUntil] == "" || balancers[0].DeletionTimestamp != nil {
+			return errors.Join(err, fmt.Errorf("it has %+v", balancers))
+		}
+		return nil
+	})
+	if has, err := m.hooked(m.t.Context(), m.newMachine("a3", "prod")); err != nil || !has {
+		m.t.Errorf("Machine a3 isn't held: %v", err)
+	}
+	m.lb = again
+	m.create(m.lb)
+	m.states("a3=active")
+	m.says("Programmed=True", "Mirrored=True", clusterv1.ConditionEndpointPublished+"=True/Published")
+	if balancers, _, err = m.inHub(m.t.Context()); err != nil || len(balancers) != 1 || balancers[0].UID != was || addressOf(m.lb) != address {
+		m.t.Errorf("it is at %s, and was at %s: %+v, %v", addressOf(m.lb), address, balancers, err)
+	}
+	m.shows(m.newCluster("prod", nil), address+":6443")
 }
 
 // gone says that an object that was looked for isn't there.

@@ -56,6 +56,7 @@ func TestManagementCluster(t *testing.T) {
 	m.noted()
 	m.hubAway()
 	m.remade()
+	m.moved()
 	m.missing(stop)
 	m.letGo()
 	if !t.Failed() {
