@@ -184,8 +184,13 @@ func (m *Member) leaves(l LoadBalancer) bool { return m.Deleting || !m.Selected 
 func (m *Member) serves() bool { return m.Placed == v1alpha1.TargetServing && m.Sight.Healthy > 0 }
 
 // gone says that every proxy that may have sent to it has said that it stopped; or nothing was ever sent there.
-func (m *Member) gone() bool {
-	return m.Placed == v1alpha1.TargetDraining && m.Sight.Gone || m.Placed == Absent && !m.everPlaced()
+func (m *Member) gone(l LoadBalancer) bool {
+	return m.Placed == v1alpha1.TargetDraining && m.Sight.Gone || m.Placed == Absent && !m.everPlaced() && !m.maybePlaced(l)
+}
+
+// maybePlaced says that a TargetGroup may name it that isn't seen yet: where no hook comes first, nothing on the Machine tells.
+func (m *Member) maybePlaced(l LoadBalancer) bool {
+	return !l.Hooked && m.Addressed && (m.Was == "" || m.Was == Waiting)
 }
 
 // everPlaced says that a TargetGroup may have named it since all proxies last stopped.
@@ -206,11 +211,11 @@ func decide(l LoadBalancer, m *Member, s stand) Decision {
 	case m.leaves(l):
 		d = m.leave(l, s)
 	case m.Disabled:
-		d = m.drain(Disabling, Disabled)
+		d = m.drain(l, Disabling, Disabled)
 	case m.Placed == Absent && !m.Addressed && !m.everPlaced():
 		d = Decision{State: Waiting, Reason: ReasonNoAddress, Message: "it has no address that may be used yet"}
 	case m.Cause != NoCause:
-		d = m.inferred(s)
+		d = m.inferred(l, s)
 	default:
 		d = m.serve()
 	}
@@ -230,7 +235,7 @@ func (m *Member) leave(l LoadBalancer, s stand) Decision {
 			Message: fmt.Sprintf("it is the last active member: it serves on until another one is, at most for %s", l.MaxWait/2),
 		}
 	}
-	d := m.drain(Removing, Removed)
+	d := m.drain(l, Removing, Removed)
 	if d.State == Removed && !m.Selected && !m.Hook && m.Was == Removed {
 		d.Want = Absent // else, after a write that was lost, an entry that is missing would be listed again
 	}
@@ -238,7 +243,7 @@ func (m *Member) leave(l LoadBalancer, s stand) Decision {
 }
 
 // inferred is for a member that nobody asked to take out: it goes if another one stays.
-func (m *Member) inferred(s stand) Decision {
+func (m *Member) inferred(l LoadBalancer, s stand) Decision {
 	if s.active == 0 {
 		d := m.serve()
 		if d.State == Active {
@@ -250,8 +255,8 @@ func (m *Member) inferred(s stand) Decision {
 	if m.Cause == ScaleDown {
 		during, after = Removing, Removed
 	}
-	d := m.drain(during, after)
-	if d.State == after && m.gone() {
+	d := m.drain(l, during, after)
+	if d.State == after && m.gone(l) {
 		d.Reason, d.Message = m.Cause.reason(), m.Cause.text()
 	}
 	return d
@@ -272,9 +277,9 @@ func (c Cause) text() string {
 }
 
 // drain takes a member out: during until all proxies have stopped, then after.
-func (m *Member) drain(during, after State) Decision {
+func (m *Member) drain(l LoadBalancer, during, after State) Decision {
 	switch {
-	case m.gone():
+	case m.gone(l):
 		return Decision{State: after, Want: m.Placed}
 	case m.Placed == Absent:
 		// Somebody dropped it. The proxies say that they have stopped of what is listed alone.

@@ -30,7 +30,8 @@
 // deletion of the last active one is put off while another is on its way, at most for half of maxWait: the rest is for the drain.
 //
 // The hook that holds a Machine's deletion is there before the TargetGroup names the Machine, so that whoever finds neither
-// hook nor target knows that nothing was ever sent there. It goes when the member is removed, and on each of these ways out,
+// hook nor target knows that nothing was ever sent there. Without hooks nobody knows that: a Machine with an address is listed as Draining
+// before it is called removed or disabled, so that proxies say so. The hook goes when the member is removed, and on each of these ways out,
 // for a hook must never wedge a cluster: the LoadBalancer, the Cluster or its control plane is being deleted; hooks are
 // switched off; the Machine is known to be dead; maxWait has passed and the policy is Release, or the Machine isn't selected
 // any more. A Machine that is being deleted already gets no hook, and no traffic that it hasn't. Cluster API runs hooks before
