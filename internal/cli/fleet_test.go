@@ -221,6 +221,10 @@ func testCheckWell(t *testing.T, s *site) {
 	// The other tenant's cluster isn't the one that it is bound to.
 	args := append(s.hub("check"), "--tenant", s.mine.Name(), "--tenant-kubeconfig", s.other.Kubeconfig())
 	s.eventually(t, args, 1, "it is bound to cluster", "Give the kubeconfig of its own cluster", "Trouble: 1 of")
+	// My cluster lacks what an agent with --management needs; the hub has all of it, and is none that may have one.
+	s.eventually(t, s.cluster("check", "--management"), 1, "it isn't the hub", "Cluster, Machine: this cluster doesn", "ClusterRole fairlead-management-endpoints: it is missing", "clusterendpoints.cluster.x-k8s.io: it is missing", "config/rbac/management")
+	args = append(s.hub("check"), "--management", "--tenant", s.mine.Name(), "--tenant-kubeconfig", s.Hub.Kubeconfig())
+	s.eventually(t, args, 1, "it is the hub itself", "leads: it renewed its Lease", "Run its agent without --management.")
 }
 
 func testExplainWell(t *testing.T, s *site) {
