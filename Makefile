@@ -21,7 +21,7 @@ test: build kube metallb ## As root: all tests: units, data planes in network na
 	go -C hack/kube test -timeout 10m ./...
 
 test-capi: build kube capi clusterctl ## As root: load balancers of control planes under Cluster API's own controllers; ARGS=-all tells all stories
-	go -C test/capi vet ./... && go -C test/capi test -parallel 8 -timeout 40m -v . $(ARGS)
+	go -C test/capi vet ./... && go -C test/capi test -parallel 4 -timeout 40m -v . $(ARGS)
 
 bench-capi: build kube capi ## As root: what clients of such control planes lose, with hooks and without, by data plane; and a hundred Clusters at once
 	go -C test/capi test -parallel 4 -timeout 90m -v -run TestStories -bench . -benchtime 1x . -all
