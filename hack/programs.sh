@@ -7,7 +7,7 @@ case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")"
 
 stamp=$({ go env GOVERSION GOOS GOARCH; cat go.mod go.sum build.sh ../programs.sh; } | cksum)
-if [ "$(cat "$out/stamp" 2>/dev/null)" = "$stamp" ]; then
+if [ "$(cat "$out/stamp" 2>/dev/null)" = "$stamp" ]; then # delete OUT as a whole, if at all
 	exit 0
 fi
 mkdir -p "$out/crd"

@@ -16,7 +16,8 @@ const (
 	defaultTimeout  = time.Second
 	defaultRise     = 2
 	defaultFall     = 2
-	// readyzTimeout is what an API server waits for etcd before it says that it isn't ready: one that is silent for longer isn't either.
+	// readyzTimeout is what an API server waits for each of its checks of etcd. One with a very slow etcd may answer later that it is ready:
+	// it is left out while others answer in time.
 	readyzTimeout = 2 * time.Second
 	// readyzInterval, with that, has one of three that hangs cost no more than what all are asked in 2 s.
 	readyzInterval = 1500 * time.Millisecond

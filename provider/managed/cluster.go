@@ -14,6 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Annotations of Cluster API.
+const (
+	// PausedAnnotation on a Cluster or what is its: nobody changes anything.
+	PausedAnnotation = clusterv1.PausedAnnotation
+	// MoveAnnotation on what is deleted from this hub alone, because another one has it now.
+	MoveAnnotation = clusterv1.MoveAnnotation
+)
+
 // ClusterKind is Cluster API's kind of Clusters.
 var ClusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}
 
@@ -73,7 +81,7 @@ func Holds(o client.Object, cluster *Cluster) string {
 		objects = append(objects, cluster.object)
 	}
 	for _, x := range objects {
-		for _, key := range []string{clusterv1.PausedAnnotation, clusterv1.MoveAnnotation} {
+		for _, key := range []string{PausedAnnotation, MoveAnnotation} {
 			if _, ok := x.GetAnnotations()[key]; ok {
 				return fmt.Sprintf("%s has the annotation %s.", x.GetName(), key)
 			}

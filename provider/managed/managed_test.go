@@ -96,7 +96,7 @@ func TestHolds(t *testing.T) {
 		return o
 	}
 	paused := clusterWith(map[string]any{"spec": map[string]any{"paused": true}})
-	moving := clusterWith(map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterv1.MoveAnnotation: ""}}})
+	moving := clusterWith(map[string]any{"metadata": map[string]any{"annotations": map[string]any{MoveAnnotation: ""}}})
 	if why := Holds(owned("o"), clusterWith(map[string]any{})); why != "" {
 		t.Errorf("nothing holds it, and it says %q", why)
 	}
@@ -104,7 +104,7 @@ func TestHolds(t *testing.T) {
 		t.Errorf("without a Cluster it says %q", why)
 	}
 	for name, why := range map[string]string{
-		"its annotation": Holds(annotated(clusterv1.PausedAnnotation), nil), "its move": Holds(annotated(clusterv1.MoveAnnotation), nil),
+		"its annotation": Holds(annotated(PausedAnnotation), nil), "its move": Holds(annotated(MoveAnnotation), nil),
 		"its Cluster": Holds(owned("o"), paused), "its Cluster's move": Holds(owned("o"), moving),
 	} {
 		if why == "" {

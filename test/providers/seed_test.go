@@ -170,7 +170,7 @@ func (h *hub) hasEndpoint(t *testing.T, u *unstructured.Unstructured, field stri
 	})
 }
 
-// isActive waits until these Machines, and no other, are, on the LoadBalancer and by their annotations.
+// areActive waits until these Machines, and no other, are, on the LoadBalancer and by their annotations.
 func (h *hub) areActive(t *testing.T, l *clusterv1.LoadBalancer, machines ...*unstructured.Unstructured) {
 	t.Helper()
 	var names []string
