@@ -182,8 +182,8 @@ func (r *mirrors) Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string 
 	soon, cancel := context.WithTimeout(ctx, hubRead)
 	defer cancel()
 	have, err := r.loadBalancer(soon, management.Key(l), r.hubLive)
-	if err != nil {
-		return fmt.Sprintf("the hub can't be asked (%v)", err)
+	if err != nil { // its words may differ each time, and a condition that differs is looked at anew
+		return "the hub can't be asked; condition Mirrored says why, and it is asked again by itself"
 	}
 	return management.Unsure(l, have, r.hubUID)
 }

@@ -310,6 +310,9 @@ func (r *Report) management(x *ClusterFacts) {
 	if m.Manager != "" {
 		r.add(Check{Area: areaManagement, Object: "manager", State: Broken, Message: m.Manager + ", and would follow the Machines and Clusters that the agent follows",
 			Fix: "Take the managers out of this cluster, or have it be the hub, and run its agent without --management."})
+	} else if m.Hidden {
+		r.add(Check{Area: areaManagement, Object: "manager", State: Skipped, Message: "whether a manager follows the same Machines and Clusters can't be told, for its Lease is not visible to you",
+			Fix: "Ask with an identity that may read Leases in namespace " + v1alpha1.SystemNamespace + "."})
 	}
 	if len(m.Unserved) > 0 {
 		r.add(Check{Area: areaManagement, Object: some(m.Unserved), State: Warning, Message: "this cluster doesn't serve these kinds of Cluster API", Fix: "Install Cluster API; the agent notices by itself."})

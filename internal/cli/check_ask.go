@@ -151,7 +151,7 @@ func (t *Tenant) CheckManagement(ctx context.Context, hub *Hub) (*ManagementFact
 	if err != nil && !errors.Is(err, errHiddenLease) {
 		return nil, err
 	}
-	f.Manager = who
+	f.Manager, f.Hidden = who, err != nil
 	kinds, err := crd.All()
 	if err != nil {
 		return nil, err

@@ -37,8 +37,9 @@ type ManagementFacts struct {
 	HubUID string
 	// Unserved are the kinds of Cluster API that this cluster doesn't serve.
 	Unserved []string
-	// Manager that leads in this cluster; "": none was seen.
+	// Manager that leads in this cluster; "": none was seen. Hidden: it isn't visible whether one does.
 	Manager string
+	Hidden  bool
 }
 
 // Server is an API server's version.

@@ -44,13 +44,17 @@ func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...sc
 		return cluster, nil
 	}
 	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		unread := false
 		for {
-			switch kind, err := served(ctx); {
+			kind, err := served(ctx)
+			was := unread
+			unread = err != nil && !apierrors.IsNotFound(err) // else it isn't served
+			switch {
 			case ctx.Err() != nil:
 				return nil
-			case apierrors.IsNotFound(err): // it isn't served
+			case unread && !was: // once, for as long as that is so
+				w.Logger.Error("whether Clusters, and what is theirs, can be watched can't be read: where it is forbidden, apply "+w.who().Rights, "kinds", kinds, "err", err)
 			case err != nil:
-				w.Logger.Error("whether Clusters, and what is theirs, can be watched can't be read", "kinds", kinds, "err", err)
 			case !kind.Empty():
 				cluster := &metav1.PartialObjectMetadata{}
 				cluster.SetGroupVersionKind(kind)

@@ -34,7 +34,7 @@ type ElsewhereOptions struct {
 }
 
 // SetupElsewhere adds the controllers of a management cluster to its manager, where the hub is another cluster: of Machines behind
-// LoadBalancers, of Clusters' endpoints, of control planes and infrastructure that somebody else runs. wake has them look at a
+// LoadBalancers, of Clusters' endpoints, of control planes and infrastructure that somebody else runs. wake has the first look at a
 // LoadBalancer of which the hub has spoken.
 func SetupElsewhere(mgr manager.Manager, o ElsewhereOptions) (wake func(types.NamespacedName), err error) {
 	w := &wiring{

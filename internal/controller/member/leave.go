@@ -33,7 +33,7 @@ func (r *Reconciler) letGo(ctx context.Context, l *clusterv1.LoadBalancer, class
 		by, _ := r.witness(l, class, nil) // where it is not known who, every proxy
 		left, err := r.clear(ctx, of, by)
 		if apierrors.IsForbidden(err) {
-			left, err = fmt.Sprintf("%s may not write what is to be taken away: apply %s (%v)", r.who(), r.rights(), err), nil
+			left, err = fmt.Sprintf("%s may not write what is to be taken away: apply %s (%v)", r.who().Name, r.who().Rights, err), nil
 		}
 		if err != nil {
 			return reconcile.Result{}, err
@@ -152,7 +152,7 @@ func (r *Reconciler) strip(ctx context.Context, of types.NamespacedName) (string
 		case served.Empty():
 			return "", nil // there is none
 		}
-		return fmt.Sprintf("%s may not read Machines: apply %s", r.who(), r.rights()), nil
+		return fmt.Sprintf("%s may not read Machines: apply %s", r.who().Name, r.who().Rights), nil
 	}
 	objects, err := r.list(ctx, r.Reader, kind, of.Namespace)
 	if err != nil {

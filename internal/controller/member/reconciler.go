@@ -11,6 +11,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/build"
+	"fairlead.dev/fairlead/internal/controller/clusters"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -204,7 +205,7 @@ func (r *Reconciler) refusal(err error) (*problem, error) {
 		case apierrors.IsConflict(e), errors.Is(e, context.Canceled):
 			passing = append(passing, e)
 		case apierrors.IsForbidden(e) && (out == nil || out.reason != clusterv1.ReasonForbidden):
-			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("%s may not do what its Machines need: apply %s, or see what forbids it (%v)", r.who(), r.rights(), e)}
+			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("%s may not do what its Machines need: apply %s, or see what forbids it (%v)", r.who().Name, r.who().Rights, e)}
 		case out == nil:
 			out = &problem{clusterv1.ReasonWriteFailed, fmt.Sprintf("it is tried again, while all else goes on: %v", e)}
 		}
@@ -212,20 +213,12 @@ func (r *Reconciler) refusal(err error) (*problem, error) {
 	return out, errors.Join(passing...)
 }
 
-// who follows the Machines, as messages name it.
-func (r *Reconciler) who() string {
+// who follows the Machines.
+func (r *Reconciler) who() clusters.Who {
 	if r.Elsewhere != nil {
-		return "the agent"
+		return clusters.Agent()
 	}
-	return "the manager"
-}
-
-// rights are where it gets them.
-func (r *Reconciler) rights() string {
-	if r.Elsewhere != nil {
-		return "config/rbac/management"
-	}
-	return "config/rbac/cluster-api"
+	return clusters.Manager()
 }
 
 // ours says whether a LoadBalancer's targets are Machines that are to be followed, and returns its class; nil: there is none.

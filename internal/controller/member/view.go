@@ -57,7 +57,7 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 		}
 	}
 	if kind := r.watched(); kind.Empty() {
-		stop(clusterv1.ReasonNotInstalled, fmt.Sprintf("no Machines are served here, or %s may not read them: install Cluster API, and apply %s", r.who(), r.rights()))
+		stop(clusterv1.ReasonNotInstalled, fmt.Sprintf("no Machines are served here, or %s may not read them: install Cluster API, and apply %s", r.who().Name, r.who().Rights))
 	} else {
 		objects, err := r.list(ctx, from, kind, l.Namespace)
 		if err != nil {
