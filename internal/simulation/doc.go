@@ -41,7 +41,8 @@
 //
 // Options.Machines gives the hub operator's namespace a Cluster, and LoadBalancers over its Machines: all others resolve none. People make,
 // delete, disable, pause and let go of Machines, select others, and take hooks off; Cluster API's own part, which waits for hooks, is played. The
-// manager's is the product's reconciler of members. Where hubs change Machines aren't played, nor are health checks of them.
+// manager's is the product's reconciler of members. Once faults stop, people end what waits for them: pauses, and targets that serve though
+// none of their Machines is there, by another Machine. Where hubs change Machines aren't played, nor are health checks of them.
 //
 // Managers live through a change with their caches, but for one that must take the copy for its hub: it has read no leaders' Lease yet, or
 // nobody has led since the copy was made. It is started anew, as people do with all who run while they restore (manager.canNotTell).

@@ -79,13 +79,13 @@ func (w *World) furnishCluster() {
 	}
 }
 
-// addMachine makes one, if there is room.
-func (w *World) addMachine() {
+// addMachine makes one, if there are fewer than most.
+func (w *World) addMachine(most int) {
 	c := w.server.objects[clusterKind][clusterKey]
 	if c == nil || c.GetDeletionTimestamp() != nil || !w.server.stands(operatorName) {
 		return
 	}
-	for i := range mostMachines {
+	for i := range most {
 		name := fmt.Sprintf("m%d", i)
 		if w.server.objects[machineKind][types.NamespacedName{Namespace: operatorName, Name: name}] != nil {
 			continue

@@ -2,11 +2,14 @@ package simulation
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/member"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxWaits are drawn for LoadBalancers: some pass while a proxy is out of reach, some don't.
@@ -30,7 +33,7 @@ func (w *World) operate() {
 	}
 	switch w.n(16) {
 	case 0, 1, 2:
-		w.addMachine()
+		w.addMachine(mostMachines)
 		return
 	case 3:
 		name := controlNames[w.n(len(controlNames))]
@@ -57,7 +60,7 @@ func (w *World) operate() {
 		return
 	}
 	if len(all) < 2 {
-		w.addMachine()
+		w.addMachine(mostMachines)
 		return
 	}
 	m := all[w.n(len(all))]
@@ -145,9 +148,37 @@ func (w *World) tidy() {
 		}
 		stays = stays || m.GetDeletionTimestamp() == nil
 	}
-	if !stays {
-		w.addMachine()
+	switch {
+	case w.orphaned():
+		w.addMachine(mostMachines + 1) // all others may be held until it is there
+	case !stays:
+		w.addMachine(mostMachines)
 	}
+}
+
+// orphaned says that a LoadBalancer sends to targets of whose Machines none is there, and no other one is selected and stays: it leaves all
+// as it is until one comes.
+func (w *World) orphaned() bool {
+	for _, m := range w.machines() {
+		if m.GetDeletionTimestamp() == nil && m.GetLabels()[poolLabel] != "" {
+			return false
+		}
+	}
+	return slices.ContainsFunc(controlNames, func(name string) bool {
+		if l := w.server.objects[loadBalancers][controlKey(name)]; l == nil || l.GetDeletionTimestamp() != nil {
+			return false
+		}
+		serves, there := false, false
+		for _, o := range w.server.objects[targetGroups] {
+			if g := o.(*v1alpha1.TargetGroup); madeFor(g) == name {
+				for _, t := range g.Spec.Targets {
+					serves = serves || t.State != v1alpha1.TargetDraining
+					there = there || w.machine(types.UID(t.UID)) != nil
+				}
+			}
+		}
+		return serves && !there
+	})
 }
 
 func paused(o interface{ GetAnnotations() map[string]string }) bool {
@@ -164,7 +195,7 @@ func (w *World) warmUpMachines() {
 		w.wantControlPlane(name)
 	}
 	for range 1 + w.n(mostMachines) {
-		w.addMachine()
+		w.addMachine(mostMachines)
 	}
 }
 

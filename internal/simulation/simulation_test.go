@@ -91,6 +91,14 @@ func TestWhatOnceBrokeHolds(t *testing.T) {
 	}
 }
 
+// TestPeopleBringMachinesThatAreWaitedFor plays a schedule at whose end targets serve whose Machine, without its hooks, is gone, and the only one
+// that stays isn't selected: all stands still until another one comes. It is the same schedule for as long as nobody draws otherwise.
+func TestPeopleBringMachinesThatAreWaitedFor(t *testing.T) {
+	if r := run(t, simulation.Options{Seed: 992, Machines: true}); r.Broken != "" {
+		t.Error(r.Broken)
+	}
+}
+
 // summary is what happened in all schedules.
 type summary struct {
 	sync.Mutex
