@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/cli"
@@ -23,6 +24,9 @@ func (o *elsewhereFlags) add(c *cobra.Command) {
 // read reads what the hub has of that cluster; nil: it was not asked for.
 func (o *elsewhereFlags) read(ctx context.Context) (*cli.Elsewhere, error) {
 	if o.kubeconfig == "" && o.context == "" {
+		if o.namespace != "" {
+			return nil, errors.New("--hub-namespace is of the hub: give --hub-kubeconfig too")
+		}
 		return nil, nil
 	}
 	cfg, namespace, err := app.LoadConfigAndNamespace(o.kubeconfig, o.context, "cli")

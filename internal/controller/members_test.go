@@ -505,9 +505,7 @@ func maxWait(f *fleetOf) {
 	f.proxy.busy = map[string]int64{"a1": 1}
 	f.delete(m)
 	f.held(m)
-	f.change(f.lb, func(o client.Object) {
-		o.(*clusterv1.LoadBalancer).Spec.MachineHooks = &clusterv1.MachineHooks{MaxWait: &metav1.Duration{}, OnMaxWait: clusterv1.OnMaxWaitRelease}
-	})
+	f.waits(0, clusterv1.OnMaxWaitRelease)
 	f.unhooks(m)
 	f.places("a1=Draining", "a2=Serving")
 }

@@ -176,7 +176,9 @@ func (m *manager) begin() {
 	_ = m.asks.Queue.Start(ctx, m.asQueue)
 	if m.members != nil {
 		_ = m.members.Queue.Start(ctx, m.mbQueue)
-		_ = m.members.All(ctx)
+		if err := m.members.All(ctx); err != nil {
+			panic(err) // it only reads the cache, which has no faults
+		}
 	}
 	m.asks.Begin()
 	for _, key := range sortedKeys(m.cache[tenants]) {

@@ -16,12 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotations of Cluster API.
-const (
-	paused = clusterv1.PausedAnnotation
-	moves  = clusterv1.MoveAnnotation
-)
-
 // Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.
 func (r *Reconciler) Served(kind string) (schema.GroupVersionKind, error) {
 	return clusters.Served(r.Kinds, kind)

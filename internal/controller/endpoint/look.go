@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/member"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,8 +41,8 @@ func (r *Reconciler) Look(ctx context.Context, key types.NamespacedName) (Cluste
 // standsStill says why nothing of a Cluster is to move now; "": it may. clusterctl pauses what it moves, and marks it for its deletion.
 func standsStill(c *unstructured.Unstructured) string {
 	isPaused, _, err := unstructured.NestedBool(c.Object, "spec", "paused")
-	_, annotated := c.GetAnnotations()[paused]
-	_, moving := c.GetAnnotations()[moves]
+	_, annotated := c.GetAnnotations()[clusterv1.PausedAnnotation]
+	_, moving := c.GetAnnotations()[clusterv1.MoveAnnotation]
 	switch {
 	case moving:
 		return "the Cluster moves to another hub"

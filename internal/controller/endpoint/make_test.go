@@ -55,7 +55,7 @@ func TestTheAnnotationMakesALoadBalancer(t *testing.T) {
 		"again, where it was": {
 			[]client.Object{clusterWith("192.0.2.9", 6443, asks("edge")), mirror}, "my-cluster-api edge 6443→6443 192.0.2.9:6443 [192.0.2.9]", EventMade,
 		},
-		"not while paused": {[]client.Object{clusterWith("", 0, asks("edge", paused, ""))}, "", ""},
+		"not while paused": {[]client.Object{clusterWith("", 0, asks("edge", clusterv1.PausedAnnotation, ""))}, "", ""},
 		"not in a Tenant's namespace": {
 			[]client.Object{clusterWith("", 0, asks("edge")), &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}}, "", EventNotMade,
 		},

@@ -145,7 +145,9 @@ func TestWhatIsPublished(t *testing.T) {
 	deleted := func(l *clusterv1.LoadBalancer) {
 		l.DeletionTimestamp, l.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{clusterv1.Finalizer}
 	}
-	pausedNow := func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{paused: ""}) }
+	pausedNow := func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	}
 	former := func(l *clusterv1.LoadBalancer) {
 		meta.SetStatusCondition(&l.Status.Conditions, metav1.Condition{Type: clusterv1.ConditionEndpointPublished, Status: metav1.ConditionTrue, Reason: "Published", ObservedGeneration: 1})
 	}

@@ -119,8 +119,8 @@ func TestWhatIsInUseStays(t *testing.T) {
 		"what is accepted is no endpoint":      {clusterWith("old.example.com", 6443, annotated(clusterv1.AcceptEndpointAnnotation, "yes")), []client.Object{machineOf("my-cluster")}, interceptor.Funcs{}, "old.example.com", clusterv1.ReasonEndpointConflict},
 		"the same":                             {clusterWith("NEW.example.com", 6443), []client.Object{machineOf("my-cluster")}, interceptor.Funcs{}, "NEW.example.com", clusterv1.ReasonSurfaced},
 		"paused":                               {clusterWith("", 0, pausedSpec), nil, interceptor.Funcs{}, "", clusterv1.ReasonPending},
-		"paused by annotation":                 {clusterWith("", 0, annotated(paused, "")), nil, interceptor.Funcs{}, "", clusterv1.ReasonPending},
-		"on its way to another hub":            {clusterWith("", 0, annotated(moves, "")), nil, interceptor.Funcs{}, "", clusterv1.ReasonPending},
+		"paused by annotation":                 {clusterWith("", 0, annotated(clusterv1.PausedAnnotation, "")), nil, interceptor.Funcs{}, "", clusterv1.ReasonPending},
+		"on its way to another hub":            {clusterWith("", 0, annotated(clusterv1.MoveAnnotation, "")), nil, interceptor.Funcs{}, "", clusterv1.ReasonPending},
 		"half an endpoint, of another":         {clusterWith("old.example.com", 0), nil, interceptor.Funcs{}, "old.example.com", clusterv1.ReasonEndpointIncomplete},
 		"half an endpoint, which is completed": {clusterWith("new.example.com", 0), nil, interceptor.Funcs{}, "new.example.com", clusterv1.ReasonSurfaced},
 	} {
@@ -232,7 +232,9 @@ func TestOneIsGenerated(t *testing.T) {
 // applier wiped does. One that has the same endpoint, as one that was restored elsewhere has, keeps what is known of where it came from.
 func TestWhatMirroredAnotherClusterIsNotRestored(t *testing.T) {
 	infra := refersTo("infrastructureRef", infrastructure, "Metal3Cluster")
-	pausedNow := func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{paused: ""}) }
+	pausedNow := func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	}
 	for name, c := range map[string]struct {
 		cluster *unstructured.Unstructured
 		noted   string // on the mirror

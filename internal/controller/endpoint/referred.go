@@ -92,7 +92,7 @@ func (x referred) isPaused() bool {
 	if x.object == nil {
 		return true
 	}
-	_, annotated := x.object.GetAnnotations()[paused]
+	_, annotated := x.object.GetAnnotations()[clusterv1.PausedAnnotation]
 	return annotated || x.object.GetDeletionTimestamp() != nil
 }
 

@@ -99,7 +99,9 @@ func TestInfraClustersAreTold(t *testing.T) {
 	to := func(kind string) *unstructured.Unstructured {
 		return clusterWith("", 0, refersTo("infrastructureRef", infrastructure, kind))
 	}
-	annotated := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{paused: ""}) }
+	annotated := func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	}
 	disabled := func(o *unstructured.Unstructured) {
 		o.Object["spec"] = map[string]any{"controlPlaneLoadBalancer": map[string]any{"loadBalancerType": "disabled"}}
 	}

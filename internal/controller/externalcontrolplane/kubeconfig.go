@@ -49,7 +49,7 @@ func selfContained(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) e
 	case cluster.CertificateAuthority != "":
 		return errors.New("cluster.certificate-authority names a file: put its content into certificate-authority-data")
 	case cluster.ProxyURL != "":
-		return errors.New("cluster.proxy-url leads the manager elsewhere: take it out, and have cluster.server be one that the manager reaches itself")
+		return errors.New("cluster.proxy-url leads elsewhere: take it out, and have cluster.server be one that is reached directly")
 	case cluster.InsecureSkipTLSVerify:
 		return errors.New("cluster.insecure-skip-tls-verify sends the credentials to whoever answers: take it out, and put the server's authority into certificate-authority-data")
 	case user.ClientCertificate != "":
