@@ -49,6 +49,8 @@ type Plan struct {
 	Primary string
 	// Cluster's spec.controlPlaneEndpoint, host and port in one write that fails if the Cluster has changed.
 	Cluster HostPort
+	// Restores: the Cluster had that before.
+	Restores bool
 	// InfraCluster's spec.controlPlaneEndpoint, written when the Cluster has it.
 	InfraCluster HostPort
 	// LoadBalancer's spec.endpoint.
@@ -125,8 +127,9 @@ func (f *Facts) wanted(p *Plan, primary *ClusterEndpoint) HostPort {
 		return f.Cluster
 	case len(f.explicit()) > 1:
 		return HostPort{} // somebody is about to say which
-	case gen != nil && gen.Whole():
-		return gen.HostPort // somebody replaced the Cluster, and wiped what was surfaced
+	case gen != nil && gen.Whole() && f.had(gen):
+		p.Restores = true // somebody replaced the Cluster, and wiped what was surfaced
+		return gen.HostPort
 	case l == nil:
 		return HostPort{}
 	case l.Spec.Empty() && l.Granted.Empty():

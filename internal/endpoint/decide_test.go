@@ -28,25 +28,31 @@ func TestPrecedence(t *testing.T) {
 		told     HostPort // the InfraCluster
 		problems string
 	}{
-		"nothing":                                      {Facts{}, HostPort{}, HostPort{}, HostPort{}, ""},
-		"a generated one follows the Cluster":          {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(elb, FromCluster)}}, test, test, HostPort{}, ""},
-		"a generated one goes when another comes":      {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(test, FromCluster), explicit("a", test, false)}}, test, HostPort{}, HostPort{}, ""},
-		"an explicit one before it is in use":          {Facts{Cluster: test, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
-		"an explicit one while another is in use":      {Facts{Cluster: test, InUse: true, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, test, HostPort{}, HostPort{}, ReasonEndpointConflict},
-		"the same, and it is accepted":                 {Facts{Cluster: test, InUse: true, Accepted: elb, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
-		"the same, and another is accepted":            {Facts{Cluster: test, InUse: true, Accepted: vip, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, test, HostPort{}, HostPort{}, ReasonEndpointConflict},
-		"in use, and nothing to overwrite":             {Facts{InUse: true, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
-		"of two the primary":                           {Facts{Endpoints: []ClusterEndpoint{explicit("a", elb, false), explicit("b", test, true)}}, test, HostPort{}, HostPort{}, ""},
-		"of two none is primary":                       {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", elb, false), explicit("b", test, false)}}, HostPort{}, HostPort{}, HostPort{}, ReasonNoPrimary},
-		"of two both are":                              {Facts{Cluster: vip, Endpoints: []ClusterEndpoint{explicit("a", elb, true), explicit("b", test, true)}}, vip, HostPort{}, HostPort{}, ReasonNoPrimary},
-		"one without host counts for none":             {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", HostPort{}, true)}}, vip, vip, HostPort{}, ""},
-		"an explicit one before the LoadBalancer's":    {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
-		"an explicit one against the LoadBalancer's":   {Facts{LoadBalancer: lb(up, spec(test)), Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ReasonEndpointConflict},
-		"the Cluster was replaced, and is restored":    {Facts{Endpoints: []ClusterEndpoint{mirror(test, FromCluster)}, LoadBalancer: lb(up)}, test, test, HostPort{}, ""},
-		"an InfraCluster's, which can't be read now":   {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(test, FromInfraCluster)}}, test, test, HostPort{}, ReasonLegacyEndpoint},
-		"half an endpoint, which is completed":         {Facts{Cluster: HostPort{Host: "192.0.2.7"}, LoadBalancer: lb(up)}, vip, vip, HostPort{}, ""},
-		"half an endpoint of another":                  {Facts{Cluster: HostPort{Host: "api.example.com"}, LoadBalancer: lb(up)}, HostPort{Host: "api.example.com"}, HostPort{}, HostPort{}, ReasonEndpointIncomplete},
-		"half an endpoint, and nothing to complete it": {Facts{Cluster: HostPort{Port: 6443}}, HostPort{Port: 6443}, HostPort{}, HostPort{}, ReasonEndpointIncomplete},
+		"nothing":                                          {Facts{}, HostPort{}, HostPort{}, HostPort{}, ""},
+		"a generated one follows the Cluster":              {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(elb, FromCluster)}}, test, test, HostPort{}, ""},
+		"a generated one goes when another comes":          {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(test, FromCluster), explicit("a", test, false)}}, test, HostPort{}, HostPort{}, ""},
+		"an explicit one before it is in use":              {Facts{Cluster: test, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
+		"an explicit one while another is in use":          {Facts{Cluster: test, InUse: true, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, test, HostPort{}, HostPort{}, ReasonEndpointConflict},
+		"the same, and it is accepted":                     {Facts{Cluster: test, InUse: true, Accepted: elb, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
+		"the same, and another is accepted":                {Facts{Cluster: test, InUse: true, Accepted: vip, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, test, HostPort{}, HostPort{}, ReasonEndpointConflict},
+		"in use, and nothing to overwrite":                 {Facts{InUse: true, Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
+		"of two the primary":                               {Facts{Endpoints: []ClusterEndpoint{explicit("a", elb, false), explicit("b", test, true)}}, test, HostPort{}, HostPort{}, ""},
+		"of two none is primary":                           {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", elb, false), explicit("b", test, false)}}, HostPort{}, HostPort{}, HostPort{}, ReasonNoPrimary},
+		"of two both are":                                  {Facts{Cluster: vip, Endpoints: []ClusterEndpoint{explicit("a", elb, true), explicit("b", test, true)}}, vip, HostPort{}, HostPort{}, ReasonNoPrimary},
+		"one without host counts for none":                 {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", HostPort{}, true)}}, vip, vip, HostPort{}, ""},
+		"an explicit one before the LoadBalancer's":        {Facts{LoadBalancer: lb(up), Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ""},
+		"an explicit one against the LoadBalancer's":       {Facts{LoadBalancer: lb(up, spec(test)), Endpoints: []ClusterEndpoint{explicit("a", elb, false)}}, elb, HostPort{}, HostPort{}, ReasonEndpointConflict},
+		"the Cluster was replaced, and is restored":        {Facts{Endpoints: []ClusterEndpoint{mirror(test, FromCluster)}, LoadBalancer: lb(up)}, test, test, HostPort{}, ""},
+		"what it had is restored, and not what is granted": {Facts{Endpoints: []ClusterEndpoint{{Name: "my-cluster", HostPort: test, Generated: true, Source: FromLoadBalancer, Surfaced: true}}, LoadBalancer: lb(up)}, test, test, HostPort{}, ""},
+		"what it never had isn't restored":                 {Facts{Endpoints: []ClusterEndpoint{mirror(test, FromLoadBalancer)}, LoadBalancer: lb(up)}, vip, vip, HostPort{}, ""},
+		"nor without its LoadBalancer":                     {Facts{Endpoints: []ClusterEndpoint{mirror(test, FromLoadBalancer)}}, HostPort{}, HostPort{}, HostPort{}, ""},
+		"what it never had, paused":                        {Facts{Still: "the Cluster is paused", Endpoints: []ClusterEndpoint{mirror(test, FromLoadBalancer)}, LoadBalancer: lb(up)}, HostPort{}, test, HostPort{}, ""},
+		"there is a kubeconfig, so it had it":              {Facts{Kubeconfig: true, Endpoints: []ClusterEndpoint{mirror(test, FromLoadBalancer)}, LoadBalancer: lb(up)}, test, test, HostPort{}, ""},
+		"the LoadBalancer was told, so it had it":          {Facts{Endpoints: []ClusterEndpoint{mirror(test, FromLoadBalancer)}, LoadBalancer: lb(up, spec(test))}, test, test, HostPort{}, ""},
+		"an InfraCluster's, which can't be read now":       {Facts{Cluster: test, Endpoints: []ClusterEndpoint{mirror(test, FromInfraCluster)}}, test, test, HostPort{}, ReasonLegacyEndpoint},
+		"half an endpoint, which is completed":             {Facts{Cluster: HostPort{Host: "192.0.2.7"}, LoadBalancer: lb(up)}, vip, vip, HostPort{}, ""},
+		"half an endpoint of another":                      {Facts{Cluster: HostPort{Host: "api.example.com"}, LoadBalancer: lb(up)}, HostPort{Host: "api.example.com"}, HostPort{}, HostPort{}, ReasonEndpointIncomplete},
+		"half an endpoint, and nothing to complete it":     {Facts{Cluster: HostPort{Port: 6443}}, HostPort{Port: 6443}, HostPort{}, HostPort{}, ReasonEndpointIncomplete},
 		"paused":                                        {Facts{Still: "the Cluster is paused", LoadBalancer: lb(up)}, HostPort{}, HostPort{}, HostPort{}, ""},
 		"paused, and what was generated stays":          {Facts{Still: "the Cluster is paused", Cluster: test, Endpoints: []ClusterEndpoint{mirror(vip, FromLoadBalancer)}}, test, vip, HostPort{}, ""},
 		"an InfraCluster that must be told":             {Facts{LoadBalancer: lb(up), InfraCluster: metal(HostPort{})}, vip, vip, vip, ""},
@@ -116,7 +122,7 @@ func TestEndpointsComeToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := func(name string) HostPort { return rapid.SampledFrom(some).Draw(t, name) }
 		f := Facts{
-			Cluster: h("cluster"), InUse: rapid.Bool().Draw(t, "inUse"), Accepted: h("accepted"), ControlPlane: h("controlPlane"),
+			Cluster: h("cluster"), InUse: rapid.Bool().Draw(t, "inUse"), Kubeconfig: rapid.Bool().Draw(t, "kubeconfig"), Accepted: h("accepted"), ControlPlane: h("controlPlane"),
 			Still: rapid.SampledFrom([]string{"", "", "", "the Cluster is paused"}).Draw(t, "still"),
 		}
 		if rapid.Bool().Draw(t, "infra") {
@@ -133,7 +139,7 @@ func TestEndpointsComeToRest(t *testing.T) {
 			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: string(rune('a' + i)), HostPort: h("endpoint"), Primary: rapid.Bool().Draw(t, "primary")})
 		}
 		if g := h("generated"); g.Whole() {
-			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: "my-cluster", HostPort: g, Generated: true, Source: rapid.SampledFrom([]Source{FromCluster, FromInfraCluster, FromControlPlane, FromLoadBalancer}).Draw(t, "source")})
+			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: "my-cluster", HostPort: g, Generated: true, Source: rapid.SampledFrom([]Source{FromCluster, FromInfraCluster, FromControlPlane, FromLoadBalancer}).Draw(t, "source"), Surfaced: rapid.Bool().Draw(t, "surfaced")})
 		}
 		before := f.Cluster
 		for range 6 {

@@ -14,14 +14,14 @@ var (
 
 // act writes what a plan says, as the controllers do.
 func act(f Facts, p Plan) Facts {
-	kept := f.explicit()
-	if p.Generated != nil {
-		kept = append(kept, ClusterEndpoint{Name: "my-cluster", HostPort: p.Generated.HostPort, Generated: true, Source: p.Generated.Source})
-	}
-	f.Endpoints = kept
 	if p.Cluster.Whole() {
 		f.Cluster = p.Cluster
 	}
+	kept := f.explicit()
+	if g := p.Generated; g != nil {
+		kept = append(kept, ClusterEndpoint{Name: "my-cluster", HostPort: g.HostPort, Generated: true, Source: g.Source, Surfaced: g.Same(f.Cluster)})
+	}
+	f.Endpoints = kept
 	if p.InfraCluster.Whole() {
 		i := *f.InfraCluster
 		i.Endpoint, f.InfraCluster = p.InfraCluster, &i

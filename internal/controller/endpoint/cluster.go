@@ -55,13 +55,8 @@ func (r *Reconciler) surface(ctx context.Context, c *unstructured.Unstructured, 
 
 // inUse says whether a kubeconfig or a Machine may have been made from a Cluster's endpoint.
 func (r *Reconciler) inUse(ctx context.Context, c *unstructured.Unstructured) (bool, error) {
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
-	switch err := r.Reader.Get(ctx, types.NamespacedName{Namespace: c.GetNamespace(), Name: c.GetName() + "-kubeconfig"}, secret); {
-	case err == nil, apierrors.IsForbidden(err):
-		return true, nil
-	case !apierrors.IsNotFound(err):
-		return false, fmt.Errorf("looking for the kubeconfig of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
+	if yes, err := r.kubeconfig(ctx, c); err != nil || yes {
+		return yes, err
 	}
 	kind, err := r.Served("Machine")
 	if err != nil || kind.Empty() {
@@ -73,4 +68,18 @@ func (r *Reconciler) inUse(ctx context.Context, c *unstructured.Unstructured) (b
 		return false, fmt.Errorf("looking for Machines of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
 	}
 	return len(list.Items) > 0, nil
+}
+
+// kubeconfig says whether a Cluster may have a kubeconfig.
+func (r *Reconciler) kubeconfig(ctx context.Context, c *unstructured.Unstructured) (bool, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: c.GetNamespace(), Name: c.GetName() + "-kubeconfig"}, secret)
+	switch {
+	case err == nil, apierrors.IsForbidden(err):
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("looking for the kubeconfig of Cluster %s/%s: %w", c.GetNamespace(), c.GetName(), err)
 }

@@ -11,5 +11,5 @@
 //
 // InfraClusters and control plane objects are of many kinds, and aren't watched: they are read whenever the Cluster's spec or
 // a ClusterEndpoint changes, and Cluster API copies what they say to the Cluster's spec. One that is to be told and can't be
-// yet is looked at again in a while. What a LoadBalancer is granted isn't read yet.
+// yet is looked at again in a while.
 package endpoint

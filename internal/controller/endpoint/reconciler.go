@@ -114,6 +114,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if h, err := rules.Parse(c.GetAnnotations()[clusterv1.AcceptEndpointAnnotation]); err == nil {
 		facts.Accepted = h
 	}
+	if facts.Doubts() {
+		if facts.Kubeconfig, err = r.kubeconfig(ctx, c); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	plan := rules.Decide(facts)
 	if conflicts(plan) {
 		if facts.InUse, err = r.inUse(ctx, c); err != nil {
@@ -126,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err := r.confirm(ctx, front); err != nil {
 			return reconcile.Result{}, err
 		}
-		if r.Elsewhere != nil && ofLoadBalancer(all).Empty() {
+		if r.Elsewhere != nil && !plan.Restores {
 			facts.LoadBalancer.Unsure = r.Elsewhere.Unsure(ctx, front.primary)
 			unsure = facts.LoadBalancer.Unsure != ""
 			plan = rules.Decide(facts)
@@ -219,8 +224,14 @@ func read(e *clusterv1.ClusterEndpoint) rules.ClusterEndpoint {
 	from, generated := e.Annotations[clusterv1.GeneratedFromAnnotation]
 	return rules.ClusterEndpoint{
 		Name: e.Name, HostPort: rules.HostPort{Host: e.Spec.Host, Port: e.Spec.Port}, Primary: e.Spec.Primary,
-		Generated: generated, Source: rules.Source(from),
+		Generated: generated, Source: rules.Source(from), Surfaced: surfaced(e),
 	}
+}
+
+// surfaced says that the Cluster was seen to have what a ClusterEndpoint says now.
+func surfaced(e *clusterv1.ClusterEndpoint) bool {
+	c := meta.FindStatusCondition(e.Status.Conditions, clusterv1.ConditionSurfaced)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation
 }
 
 // judge says what came of a ClusterEndpoint of a Cluster that has the endpoint now.
