@@ -53,6 +53,7 @@ func TestManagementCluster(t *testing.T) {
 	here.create(c, m.lb)
 	stop := m.rollout(m.agent())
 	m.published()
+	m.unwritten()
 	m.noted()
 	m.hubAway()
 	m.remade()
@@ -202,6 +203,7 @@ func (m *managed) hubAway() {
 		}
 		return nil
 	})
+	waiting, front := m.served()
 	if err := m.elsewhere.control.StopAPIServer(now); err != nil {
 		m.t.Fatal(err)
 	}
@@ -211,6 +213,7 @@ func (m *managed) hubAway() {
 	leaves.SetName("a2")
 	m.delete(leaves)
 	here := func(what string, check func(ctx) error) { m.eventually(what, check) }
+	m.unsure(waiting, front)
 	late := m.asks()
 	here("Machine a2 to wait for the hub", func(ctx ctx) error { return m.has(ctx, "a2=removing", "a3=active") })
 	if has, err := m.hooked(now, leaves); err != nil || !has {
@@ -240,6 +243,7 @@ func (m *managed) hubAway() {
 	m.unhooks(leaves)
 	m.collect(leaves)
 	m.answered(late)
+	m.vouched(waiting, front)
 	m.states("a3=active")
 	m.says("Programmed=True", "Mirrored=True")
 	m.delete(web)
