@@ -40,6 +40,7 @@ type mirrors struct {
 	groups        *memory[v1alpha1.TargetGroupSpec]
 	failing       *since // to write to the hub
 	refused       *since // to write there, by a hub that answers
+	silent        *silence
 	// gone and goneGroups are what was seen to be deleted here.
 	gone, goneGroups *observed[types.NamespacedName]
 }
@@ -177,13 +178,20 @@ func (r *mirrors) unproven(l, have *clusterv1.LoadBalancer) string {
 	return ""
 }
 
-// Unsure asks the hub itself, within hubRead: what its cache has may be of a time when the hub was there, or another one.
+// Unsure asks the hub itself, within hubRead: what its cache has may be of a time when the hub was there, or another one. One that is
+// silent is asked for one of many.
 func (r *mirrors) Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string {
+	// The hub's words may differ each time, and a condition that differs is looked at anew.
+	const away = "the hub can't be asked; condition Mirrored says why, and it is asked again by itself"
+	if !r.silent.breaks() {
+		return away
+	}
 	soon, cancel := context.WithTimeout(ctx, hubRead)
 	defer cancel()
 	have, err := r.loadBalancer(soon, management.Key(l), r.hubLive)
-	if err != nil { // its words may differ each time, and a condition that differs is looked at anew
-		return "the hub can't be asked; condition Mirrored says why, and it is asked again by itself"
+	r.silent.heard(soon.Err())
+	if err != nil {
+		return away
 	}
 	return management.Unsure(l, have, r.hubUID)
 }

@@ -59,7 +59,7 @@ func setupMirrors(mgr manager.Manager, hub cluster.Cluster, o Options, m *metric
 	r := &mirrors{
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(), hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, hubUID: b.hubUID, defaults: d, proxied: d.proxied, events: events, clusterUID: b.clusterUID, log: o.Logger, metrics: m,
-		loadBalancers: newMemory[management.Wanted](), groups: newMemory[v1alpha1.TargetGroupSpec](), failing: newSince(), refused: newSince(),
+		loadBalancers: newMemory[management.Wanted](), groups: newMemory[v1alpha1.TargetGroupSpec](), failing: newSince(), refused: newSince(), silent: newSilence(),
 		gone: newObserved[types.NamespacedName](), goneGroups: newObserved[types.NamespacedName](),
 	}
 	wake, err := o.Members(mgr, r)
