@@ -59,7 +59,7 @@ func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, m m
 	c.cloud = h.startCloud(l.Namespace, machines, observe)
 	seen := h.watch(l.Namespace)
 	h.create(l)
-	c.endpoint = c.served(l)
+	c.endpoint = h.served(l)
 	objects, err := parse(clusterYAML)
 	if err != nil {
 		h.t.Fatal(err)
@@ -85,22 +85,6 @@ func (c *cluster) in(t testing.TB) *cluster {
 	same := *c
 	same.t, same.hub = t, c.hub.in(t)
 	return &same
-}
-
-// served waits until a load balancer is served, and returns where.
-func (c *cluster) served(l *clusterv1.LoadBalancer) netip.AddrPort {
-	c.t.Helper()
-	wait(c.t, c.hub.api, l, soon, "served", func(l *clusterv1.LoadBalancer) error {
-		if len(l.Status.Addresses) == 0 {
-			return fmt.Errorf("it has no address")
-		}
-		return isTrue(l.Status.Conditions, clusterv1.ConditionProgrammed)
-	})
-	address, err := netip.ParseAddr(l.Status.Addresses[0].Value)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return netip.AddrPortFrom(address, apiServerPort)
 }
 
 // publish says where the Cluster's control plane is, unless its load balancer does, waits until the Cluster says so too, and lets the

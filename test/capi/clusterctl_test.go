@@ -63,12 +63,15 @@ func TestClusterctl(t *testing.T) {
 	manager := from.startManager(9410)
 	to.startManager(9411)
 	moved := from.movable()
+	to.state = from.state // of the proxy, which follows
+	carried := from.carry(moved.cluster(), to)
 	c.must(t, "move", "--dry-run", "--namespace="+clusters, "--kubeconfig="+from.Kubeconfig(), "--to-kubeconfig="+to.Kubeconfig())
 	if o := moved.cluster(); from.api.Get(t.Context(), client.ObjectKeyFromObject(o), o) != nil || ptr.Deref(o.Spec.Paused, false) {
 		t.Errorf("a dry run changed the Cluster: %+v", o.Spec)
 	}
 	c.must(t, "move", "--namespace="+clusters, "--kubeconfig="+from.Kubeconfig(), "--to-kubeconfig="+to.Kubeconfig())
 	moved.are(from, to)
+	carried.are(from, to)
 
 	if _, err := c.run(t, "delete", "--kubeconfig="+to.Kubeconfig(), "--addon=fairlead", "--include-crd"); err == nil || !strings.Contains(err.Error(), "existing objects") {
 		t.Errorf("kinds are taken away that are used: %v", err)

@@ -237,6 +237,22 @@ func (h *hub) operators(name, addresses string, p dataPlane) {
 	)
 }
 
+// served waits until a load balancer is served, and returns where.
+func (h *hub) served(l *clusterv1.LoadBalancer) netip.AddrPort {
+	h.t.Helper()
+	wait(h.t, h.api, l, soon, "served", func(l *clusterv1.LoadBalancer) error {
+		if len(l.Status.Addresses) == 0 {
+			return fmt.Errorf("it has no address: %v", whatIsWrong(l.Status.Conditions))
+		}
+		return isTrue(l.Status.Conditions, clusterv1.ConditionProgrammed)
+	})
+	address, err := netip.ParseAddr(l.Status.Addresses[0].Value)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return netip.AddrPortFrom(address, apiServerPort)
+}
+
 // create waits for what objects need: their kind, their namespace, a webhook.
 func (h *hub) create(objects ...client.Object) {
 	h.t.Helper()

@@ -2,6 +2,7 @@ package capi_test
 
 import (
 	"net/netip"
+	"testing"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -30,19 +31,25 @@ var foo = dataPlane{name: "foo", serve: func(h *hub, class string) v1alpha1.Load
 	}}
 }}
 
-// startFoo installs foo-provider, and starts it with its rights, beside the cloud that it speaks to.
-func (h *hub) startFoo() {
+// fooCloud is where the Foo cloud is asked.
+const fooCloud = "127.0.0.1:9500"
+
+// startFooCloud starts the one that foo-providers speak to.
+func startFooCloud(t testing.TB) {
+	t.Helper()
+	kubetest.StartProcess(t, testkit.Command{Name: "the Foo cloud", Path: build(t, "examples/foo-provider"), Args: []string{
+		"--serve=" + fooCloud, "--addresses=127.80.0.0/24", "--apply-delay=" + applyDelay.String(),
+	}})
+}
+
+// startFooProvider installs foo-provider, and starts it with its rights.
+func (h *hub) startFooProvider() {
 	h.t.Helper()
 	if err := testkit.Create(h.t.Context(), h.RESTConfig(), fooconfig.Manifests); err != nil {
 		h.t.Fatal(err)
 	}
-	const cloud = "127.0.0.1:9500"
-	program := build(h.t, "examples/foo-provider")
-	kubetest.StartProcess(h.t, testkit.Command{Name: "the Foo cloud", Path: program, Args: []string{
-		"--serve=" + cloud, "--addresses=127.80.0.0/24", "--apply-delay=" + applyDelay.String(),
-	}})
-	kubetest.StartProcess(h.t, testkit.Command{Name: "foo-provider", Path: program, Args: []string{
-		"--kubeconfig=" + h.account("foo-provider-system", "foo-provider"), "--webhook=http://" + cloud,
+	kubetest.StartProcess(h.t, testkit.Command{Name: "foo-provider", Path: build(h.t, "examples/foo-provider"), Args: []string{
+		"--kubeconfig=" + h.account("foo-provider-system", "foo-provider"), "--webhook=http://" + fooCloud,
 	}})
 }
 

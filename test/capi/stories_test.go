@@ -131,7 +131,8 @@ var hubStories = []story{
 // What becomes of a control plane of Cluster API's own costs its clients nothing, where its Machines are held.
 func TestStories(t *testing.T) {
 	h := newHub(t)
-	h.startFoo()
+	startFooCloud(t)
+	h.startFooProvider()
 	h.startKubeProxy()
 	told := worlds()
 	clusters := make([]*cluster, len(told))
