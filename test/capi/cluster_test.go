@@ -74,6 +74,9 @@ func (h *hub) startCluster(machines netip.Prefix, l *clusterv1.LoadBalancer, m m
 		kubetest.Eventually(h.t, soon, "the endpoint of "+l.Namespace+" to be seen", func(context.Context) error { return seen.has(1) })
 		c.published = seen.delays()[0]
 		h.t.Logf("%s: endpoint published %s after its load balancer was served", c.namespace, c.published.Round(time.Millisecond))
+		if *all && c.published > promptly {
+			h.t.Errorf("its endpoint was published %s after its load balancer was served", c.published)
+		}
 	}
 	c.settle(1)
 	h.t.Logf("%s: one member after %s", c.namespace, time.Since(began).Round(time.Second))

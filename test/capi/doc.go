@@ -16,7 +16,7 @@
 // In the proxy's place others serve, too: foo-provider, whose cloud needs 5 s to apply members, and the hub's Services, by the real kube-proxy
 // and addresses that aren't loopback's.
 //
-// Stories are told of such a control plane: it is rolled out, scaled, loses a member, and so on, while a visitor connects every 40 ms and
+// Stories are told of such a control plane: it is rolled out, scaled, loses a member, and so on, while a visitor connects every 40 ms (-every) and
 // holds watches. Each is told of one data plane, the rollout of each, and also where Machines aren't held, to see that requests are lost there: behind
 // foo-provider they are drained then, and elsewhere taken out when they are gone. The flag -all has all of them be told of each (make bench-capi), and
 // more of how Machines are held. A table of what was lost ends them, with how soon endpoints were published. At last managers leave for good.

@@ -22,8 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fleet is how many Clusters are made at once.
-const fleet = 100
+const (
+	// fleet is how many Clusters are made at once.
+	fleet = 100
+	// fleetWithin is how soon all have their endpoint, and fleetMemory what the manager needs then, in megabytes.
+	fleetWithin = time.Minute
+	fleetMemory = 300
+)
 
 // BenchmarkClusters makes a hundred Clusters at once, without Machines, each with a load balancer of its control plane. It reports how long
 // after a load balancer its Cluster's endpoint is there, when the last one is, and what the manager's memory is then.
@@ -42,8 +47,12 @@ func BenchmarkClusters(b *testing.B) {
 		b.ReportMetric(0, "ns/op") // which says nothing: it is left out
 		b.ReportMetric(delays[len(delays)/2].Seconds(), "s/p50")
 		b.ReportMetric(delays[(len(delays)*99-1)/100].Seconds(), "s/p99")
-		b.ReportMetric(s.last().Sub(began).Seconds(), "s/all")
-		b.ReportMetric(resident(b, h.manager.PID()), "MB-manager")
+		took, memory := s.last().Sub(began), resident(b, h.manager.PID())
+		b.ReportMetric(took.Seconds(), "s/all")
+		b.ReportMetric(memory, "MB-manager")
+		if took > fleetWithin || memory > fleetMemory {
+			b.Errorf("all endpoints were there after %s, and the manager has %.0f MB: at most %s and %d MB are wanted", took, memory, fleetWithin, fleetMemory)
+		}
 		h.provisioned(namespace)
 	}
 }

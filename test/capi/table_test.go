@@ -15,7 +15,7 @@ func newTable() *table { return &table{make(chan string, 100), make(chan string,
 
 func (t *table) add(w world, s story, l lost) {
 	t.lines <- fmt.Sprintf("%s\t%s\t%d\t%d\t%s\t%s\n", s.name, w, l.sent, l.failed,
-		(time.Duration(l.failed) * visitEvery).Round(100*time.Millisecond), l.longest.Round(time.Millisecond))
+		l.worth().Round(100*time.Millisecond), l.longest.Round(time.Millisecond))
 }
 
 // endpoint adds how soon a world's endpoint was there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -18,8 +19,6 @@ import (
 )
 
 const (
-	// visitEvery is the time between two requests, each on a connection of its own.
-	visitEvery = 40 * time.Millisecond
 	// visitPatience is how long an answer may take. It is long, so that a busy machine isn't taken for a lost request.
 	visitPatience = 10 * time.Second
 	// holders hold a watch each.
@@ -28,6 +27,9 @@ const (
 	apart = time.Second
 	clock = "15:04:05.000"
 )
+
+// visitEvery is the time between two requests, each on a connection of its own.
+var visitEvery = flag.Duration("every", 40*time.Millisecond, "`time` between two requests to a control plane")
 
 // visitor is a client of the workload cluster's API server that tries nothing twice: requests at a steady pace, and watches that are
 // held, and begun again when they end.
@@ -85,7 +87,7 @@ func (v *visitor) pace(ctx context.Context) {
 		case <-timer.C:
 		}
 		v.all.Go(func() { v.ask(context.WithoutCancel(ctx), paths[n%len(paths)]) })
-		next = next.Add(visitEvery)
+		next = next.Add(*visitEvery)
 		timer.Reset(time.Until(next))
 	}
 }
@@ -126,7 +128,7 @@ func (v *visitor) hold(ctx context.Context) {
 		}
 		select { // what refuses isn't asked without a pause
 		case <-ctx.Done():
-		case <-time.After(visitEvery):
+		case <-time.After(*visitEvery):
 		}
 	}
 }
@@ -168,6 +170,9 @@ type lost struct {
 	longest time.Duration
 }
 
+// worth is how long as many requests are sent as were lost.
+func (l lost) worth() time.Duration { return time.Duration(l.failed) * *visitEvery }
+
 // lost is what became of the visits so far.
 func (v *visitor) lost() lost {
 	v.mu.Lock()
@@ -208,7 +213,7 @@ func (v *visitor) failed() int { return v.lost().failed }
 func (v *visitor) more(requests int) {
 	v.t.Helper()
 	until := v.lost().sent + requests
-	kubetest.Eventually(v.t, time.Duration(requests)*visitEvery+soon, fmt.Sprintf("%d more visits", requests), func(context.Context) error {
+	kubetest.Eventually(v.t, time.Duration(requests)**visitEvery+soon, fmt.Sprintf("%d more visits", requests), func(context.Context) error {
 		if sent := v.lost().sent; sent < until {
 			return fmt.Errorf("there were %d", sent-until+requests)
 		}
