@@ -44,7 +44,7 @@ func reasonText(reason string) string {
 	case "FileFailed":
 		return "The last-good file can't be written, so nothing new is reported, and nothing is given up; free space on its disk, or mend what the message names."
 	case "Forbidden":
-		return "The manager may not write what the message names; apply config/rbac/cluster-api."
+		return "The manager, or in a management cluster the agent, may not do what the message names; apply the file that it names."
 	case "ForeignMachines":
 		return "The selector selects Machines of another Cluster, which get no traffic; mend the selector, or spec.clusterName."
 	case "HolderMissing":
@@ -96,7 +96,7 @@ func reasonText(reason string) string {
 	case "NodesMissing":
 		return "Most Nodes are gone and nobody was seen to delete them; see to the cluster. They stay targets for a day."
 	case "NotInstalled":
-		return "The hub serves no Machines, or the manager may not read them; install Cluster API, and apply config/rbac/cluster-api."
+		return "The hub serves no Machines, or the manager may not read them; install Cluster API, and apply config/rbac/cluster-api. Of an endpoint: the management cluster serves no Clusters or no ClusterEndpoints; install Cluster API, and apply config/crd."
 	case "NotServed":
 		return "No port is served, or none on hosts of an address family that is needed; status.ports or the message says why, and what to do."
 	case "NotSupported":

@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/clusters"
@@ -24,8 +26,9 @@ import (
 const lookForClusters = 30 * time.Second
 
 // clustersServed calls f with a Cluster, of which metadata alone is read, as soon as Clusters are served here, and the kinds named,
-// which may be installed at any time. Where the hub is elsewhere, so may the rights to watch them.
-func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...schema.GroupVersionKind) error {
+// which may be installed at any time. Where the hub is elsewhere, so may the rights to watch them; until then untended, unless nil,
+// hears again and again what is lacking.
+func (w *wiring) clustersServed(f func(cluster client.Object) error, untended func(ctx context.Context, reason, message string) error, kinds ...schema.GroupVersionKind) error {
 	served := func(ctx context.Context) (schema.GroupVersionKind, error) {
 		for _, k := range kinds {
 			if ok, err := clusters.Has(w.mgr.GetRESTMapper(), k); err != nil || !ok {
@@ -54,14 +57,18 @@ func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...sc
 				return nil
 			case unread && !was: // once, for as long as that is so
 				w.Logger.Error("whether Clusters, and what is theirs, can be watched can't be read: where it is forbidden, apply "+w.who().Rights, "kinds", kinds, "err", err)
-			case err != nil:
-			case !kind.Empty():
+			case err == nil && !kind.Empty():
 				cluster := &metav1.PartialObjectMetadata{}
 				cluster.SetGroupVersionKind(kind)
 				if err := f(cluster); err != nil {
 					return fmt.Errorf("watching Clusters: %w", err)
 				}
 				return nil
+			}
+			if reason, message := w.lacks(err); untended != nil && reason != "" {
+				if err := untended(ctx, reason, message); err != nil && ctx.Err() == nil {
+					w.Logger.Error("that no endpoints are published can't be said", "why", message, "err", err)
+				}
 			}
 			select {
 			case <-ctx.Done():
@@ -70,6 +77,18 @@ func (w *wiring) clustersServed(f func(cluster client.Object) error, kinds ...sc
 			}
 		}
 	}))
+}
+
+// lacks says what is lacking where Clusters, or what is theirs, aren't watched, for the reason that an error gives, nil where one of the
+// kinds isn't served; "": that isn't known.
+func (w *wiring) lacks(err error) (reason, message string) {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return clusterv1.ReasonNotInstalled, "No Clusters are served here, or no ClusterEndpoints, so no endpoint is published: install Cluster API, and apply config/crd."
+	case apierrors.IsForbidden(err):
+		return clusterv1.ReasonForbidden, fmt.Sprintf("%s may not watch Clusters and their ClusterEndpoints, so no endpoint is published: apply %s/endpoints.yaml.", strings.ToUpper(w.who().Name[:1])+w.who().Name[1:], w.who().Rights)
+	}
+	return "", ""
 }
 
 // addExternalControlPlanes asks control planes that somebody else runs. A hub without Cluster API has none.
@@ -92,7 +111,7 @@ func (w *wiring) addExternalControlPlanes() error {
 			watch{of: &controlplanev1.ExternalControlPlane{}},
 			watch{cluster, w.ownedBy(func() client.ObjectList { return &controlplanev1.ExternalControlPlaneList{} }), content},
 		)
-	}, controlplanev1.GroupVersion.WithKind("ExternalControlPlane"))
+	}, nil, controlplanev1.GroupVersion.WithKind("ExternalControlPlane"))
 }
 
 // addUnmanagedClusters has infrastructure that nobody manages count as provisioned.
@@ -107,7 +126,7 @@ func (w *wiring) addUnmanagedClusters() error {
 			watch{of: &infrav1.UnmanagedCluster{}},
 			watch{cluster, w.ownedBy(func() client.ObjectList { return &infrav1.UnmanagedClusterList{} }), content},
 		)
-	}, infrav1.GroupVersion.WithKind("UnmanagedCluster"))
+	}, nil, infrav1.GroupVersion.WithKind("UnmanagedCluster"))
 }
 
 // ownedBy names the objects of a kind that a Cluster owns.

@@ -33,10 +33,10 @@ func (w *wiring) addEndpoints() error {
 	if w.elsewhere != nil { // there all of it may be missing
 		return w.clustersServed(func(cluster client.Object) error {
 			return w.watches(c, append(all, ofCluster(cluster))...)
-		}, clusterv1.GroupVersion.WithKind("ClusterEndpoint"))
+		}, r.Untended, clusterv1.GroupVersion.WithKind("ClusterEndpoint"))
 	}
 	if err := w.watches(c, all...); err != nil {
 		return err
 	}
-	return w.clustersServed(func(cluster client.Object) error { return w.watches(c, ofCluster(cluster)) })
+	return w.clustersServed(func(cluster client.Object) error { return w.watches(c, ofCluster(cluster)) }, nil)
 }

@@ -51,7 +51,7 @@ func TestManagementCluster(t *testing.T) {
 	}}}
 	m.proxy.beat()
 	here.create(c, m.lb)
-	stop := m.rollout(m.agent())
+	stop := m.rollout(m.untended())
 	m.published()
 	m.unwritten()
 	m.noted()

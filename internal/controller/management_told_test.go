@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/config/rbac"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,4 +147,23 @@ func (m *managed) vouched(c *unstructured.Unstructured, l *clusterv1.LoadBalance
 	})
 	m.shows(c, addressOf(l)+":6443")
 	m.ended(c, l)
+}
+
+// untended: an agent without the rights to look after endpoints says so where their user looks, and is given them.
+func (m *managed) untended() (stop func()) {
+	m.t.Helper()
+	binding := object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "fairlead-management-endpoints", map[string]any{})
+	m.delete(binding)
+	stop = m.agent()
+	wait(m.hub, m.lb, "that the agent lacks rights", func(l *clusterv1.LoadBalancer) error {
+		c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionEndpointPublished)
+		if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != clusterv1.ReasonForbidden || !strings.Contains(c.Message, "config/rbac/management/endpoints.yaml") {
+			return fmt.Errorf("it says %+v", c)
+		}
+		return nil
+	})
+	if err := rbac.InstallManagement(m.t.Context(), m.control.RESTConfig()); err != nil {
+		m.t.Fatal(err)
+	}
+	return stop
 }

@@ -101,9 +101,10 @@ const (
 	ReasonServiceRefused = "ServiceRefused"
 	// ReasonNameTaken: another object has the name that would be the LoadBalancer's in the hub; rename one of the two.
 	ReasonNameTaken = "NameTaken"
-	// ReasonNotInstalled: the hub serves no Machines, or the manager may not read them; install Cluster API, and apply config/rbac/cluster-api.
+	// ReasonNotInstalled: the hub serves no Machines, or the manager may not read them; install Cluster API, and apply config/rbac/cluster-api. Of
+	// an endpoint: the management cluster serves no Clusters or no ClusterEndpoints; install Cluster API, and apply config/crd.
 	ReasonNotInstalled = "NotInstalled"
-	// ReasonForbidden: the manager may not write what the message names; apply config/rbac/cluster-api.
+	// ReasonForbidden: the manager, or in a management cluster the agent, may not do what the message names; apply the file that it names.
 	ReasonForbidden = "Forbidden"
 	// ReasonWriteFailed: a Machine or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names.
 	ReasonWriteFailed = "WriteFailed"
