@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -142,10 +143,19 @@ func (c machineCache) List(_ context.Context, list client.ObjectList, opts ...cl
 	return nil
 }
 
-// List lists Machines from the API server itself.
+// List lists Machines and TargetGroups from the API server itself.
 func (r *liveReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
+	if l, ok := list.(*v1alpha1.TargetGroupList); ok {
+		all, err := r.m.link.list(targetGroups)
+		for _, x := range all {
+			if x.GetNamespace() == o.Namespace && o.LabelSelector.Matches(labels.Set(x.GetLabels())) {
+				l.Items = append(l.Items, *x.(*v1alpha1.TargetGroup).DeepCopy())
+			}
+		}
+		return err
+	}
 	l, ok := list.(*unstructured.UnstructuredList)
 	if !ok {
 		return fmt.Errorf("simulation: nobody should list %T", list)

@@ -106,7 +106,7 @@ func (r *Reconciler) fresh(of types.NamespacedName) bool {
 
 // hasTraces says whether the cache shows anything of a LoadBalancer.
 func (r *Reconciler) hasTraces(ctx context.Context, of types.NamespacedName) (bool, error) {
-	groups, _, err := r.generated(ctx, of)
+	groups, _, err := r.generated(ctx, r.Client, of)
 	if err != nil || len(groups) > 0 {
 		return len(groups) > 0, err
 	}
@@ -130,7 +130,7 @@ func (r *Reconciler) clear(ctx context.Context, of types.NamespacedName, by witn
 	if left, err := r.strip(ctx, of); err != nil || left != "" {
 		return left, err
 	}
-	groups, _, err := r.generated(ctx, of)
+	groups, _, err := r.generated(ctx, r.Client, of)
 	if err != nil {
 		return "", err
 	}

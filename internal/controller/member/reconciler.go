@@ -168,14 +168,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	v, err := r.view(ctx, l, class, r.Cache)
+	v, err := r.view(ctx, l, class, source{r.Cache, r.Client})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	plan := machines.Make(v.Facts)
 	var failed error
 	if plan.Changes(v.Facts) || v.unlabelled() {
-		if v, err = r.view(ctx, l, class, r.Reader); err != nil {
+		if v, err = r.view(ctx, l, class, source{r.Reader, r.Reader}); err != nil {
 			return reconcile.Result{}, err
 		}
 		plan = machines.Make(v.Facts)

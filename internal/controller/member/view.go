@@ -37,8 +37,12 @@ type view struct {
 	label bool
 }
 
-// view reads what there is; Machines from whom it is told.
-func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, from client.Reader) (*view, error) {
+// source is whom a round reads Machines and TargetGroups from. What is written is decided by both as they are: a cache that lacks that a
+// target serves again would have its hook lifted for what was said before.
+type source struct{ machines, groups client.Reader }
+
+// view reads what there is; Machines and TargetGroups from whom it is told.
+func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, from source) (*view, error) {
 	of := client.ObjectKeyFromObject(l)
 	v := &view{Facts: machines.Facts{LoadBalancer: l, Shared: machines.Held(l), Selects: func(*machines.Machine) bool { return false }}}
 	v.Unchecked = class != nil && class.Spec.Service != nil
@@ -59,7 +63,7 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	if kind := r.watched(); kind.Empty() {
 		stop(clusterv1.ReasonNotInstalled, fmt.Sprintf("no Machines are served here, or %s may not read them: install Cluster API, and apply %s", r.who().Name, r.who().Rights))
 	} else {
-		objects, err := r.list(ctx, from, kind, l.Namespace)
+		objects, err := r.list(ctx, from.machines, kind, l.Namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +75,7 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	}
 	var strays []string
 	var err error
-	if v.Groups, strays, err = r.groups(ctx, l, v.witness); err != nil {
+	if v.Groups, strays, err = r.groups(ctx, from.groups, l, v.witness); err != nil {
 		return nil, err
 	}
 	if len(strays) > 0 {
@@ -150,11 +154,11 @@ func (r *Reconciler) list(ctx context.Context, from client.Reader, kind schema.G
 	return list.Items, nil
 }
 
-// generated are the TargetGroups that were made for a LoadBalancer's Machines, by their number; they are shared with the cache.
+// generated are the TargetGroups that were made for a LoadBalancer's Machines, by their number; they are shared with the cache, if they are read from it.
 // strays are the names of others that it sends to.
-func (r *Reconciler) generated(ctx context.Context, of types.NamespacedName) (groups map[int]*v1alpha1.TargetGroup, strays []string, err error) {
+func (r *Reconciler) generated(ctx context.Context, from client.Reader, of types.NamespacedName) (groups map[int]*v1alpha1.TargetGroup, strays []string, err error) {
 	list := &v1alpha1.TargetGroupList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingLabels{v1alpha1.LabelFor: of.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := from.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingLabels{v1alpha1.LabelFor: of.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing the TargetGroups of LoadBalancer %s: %w", of, err)
 	}
 	out := map[int]*v1alpha1.TargetGroup{}
@@ -175,9 +179,9 @@ func generated(g *v1alpha1.TargetGroup) bool {
 }
 
 // groups are those as a Plan needs them, and the strays.
-func (r *Reconciler) groups(ctx context.Context, l *clusterv1.LoadBalancer, by witness) ([]machines.Group, []string, error) {
+func (r *Reconciler) groups(ctx context.Context, from client.Reader, l *clusterv1.LoadBalancer, by witness) ([]machines.Group, []string, error) {
 	of := client.ObjectKeyFromObject(l)
-	all, strays, err := r.generated(ctx, of)
+	all, strays, err := r.generated(ctx, from, of)
 	if err != nil {
 		return nil, nil, err
 	}
