@@ -201,7 +201,7 @@ func (r *mirrors) Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string 
 func (r *mirrors) write(ctx context.Context, l, have *clusterv1.LoadBalancer) (problem *management.Problem, same bool, again time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, hubAttempt)
 	defer cancel()
-	of := management.Key(l)
+	of, want := management.Key(l), management.Want(l, have)
 	if have != nil {
 		if origin, ok := management.Origin(have); !ok || origin != of {
 			return &management.Problem{Reason: clusterv1.ReasonNameTaken, Message: fmt.Sprintf("the hub has a LoadBalancer %s that was not made from this one: rename this one, or ask the hub's operator", have.Name)}, false, 0, nil
@@ -219,7 +219,7 @@ func (r *mirrors) write(ctx context.Context, l, have *clusterv1.LoadBalancer) (p
 	}
 	_, again, err = r.place(ctx, of, inHub.Items) // first, so that the LoadBalancer finds them
 	if err != nil {
-		return nil, false, 0, err
+		return nil, want.Same(have), 0, err // what the hub says of the LoadBalancer is a word on this one all the same
 	}
 	if l.Spec.ClassName == "" {
 		return &management.Problem{Reason: clusterv1.ReasonNoClass, Message: "no class is named, and the hub marks none as default for this Tenant: set spec.className"}, false, refusedRetry, nil
