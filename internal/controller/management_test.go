@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -58,7 +59,9 @@ func TestManagementCluster(t *testing.T) {
 	m.hubAway()
 	m.remade()
 	m.moved()
-	m.missing(stop)
+	stop = m.missing(stop)
+	m.explained()
+	m.leaves(stop)
 	m.letGo()
 	if !t.Failed() {
 		here.rightsAreUsedBy("agent", "fairlead-management")
@@ -225,6 +228,9 @@ func (m *managed) hubAway() {
 		}
 		return errors.Join(condition(m.lb.Status.Conditions, "Mirrored=False/HubUnreachable"), condition(m.lb.Status.Conditions, "Programmed=True"))
 	})
+	if served, rungs, text := m.explains(false); served || !strings.HasPrefix(rungs, "mirrored=broken accepted=ok address=ok programmed=ok") {
+		m.t.Errorf("served %v, %s:\n%s", served, rungs, text)
+	}
 	m.delete(worker)
 	held := func(ctx ctx) (bool, error) {
 		err := m.api.Get(ctx, client.ObjectKeyFromObject(worker), worker)
@@ -256,13 +262,13 @@ func (m *managed) hubAway() {
 }
 
 // missing: a LoadBalancer that is gone, and whom no agent saw being deleted, is served on in the hub; it gets the same when it is back.
-func (m *managed) missing(stop func()) {
+func (m *managed) missing(stop func()) (next func()) {
 	stop()
 	address := addressOf(m.lb)
 	again := &clusterv1.LoadBalancer{ObjectMeta: metav1.ObjectMeta{Namespace: m.lb.Namespace, Name: m.lb.Name}, Spec: m.lb.Spec}
 	m.change(m.lb, func(o client.Object) { o.SetFinalizers(nil) })
 	m.delete(m.lb)
-	m.agent()
+	next = m.agent()
 	m.until("the hub's LoadBalancer to be held", func(ctx ctx) error {
 		balancers, _, err := m.inHub(ctx)
 		if err != nil || len(balancers) != 1 || balancers[0].Annotations[v1alpha1.AnnotationHeldUntil] == "" || balancers[0].DeletionTimestamp != nil {
@@ -278,6 +284,7 @@ func (m *managed) missing(stop func()) {
 	if err != nil || len(balancers) != 1 || balancers[0].Annotations[v1alpha1.AnnotationOriginUID] != string(m.lb.UID) || addressOf(m.lb) != address {
 		m.t.Errorf("it is at %s, and was at %s: %+v, %v", addressOf(m.lb), address, balancers, err)
 	}
+	return next
 }
 
 // remade: what the hub's operator deletes is made again.
