@@ -8,6 +8,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/member"
+	"fairlead.dev/fairlead/provider/contract"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,40 +81,48 @@ func (r *reconciler) read(ctx context.Context, kind schema.GroupKind, namespace,
 	return u, nil
 }
 
-// referred reads what a field of a Cluster's spec refers to; nil: nothing that is there and may be read.
-func (r *reconciler) referred(ctx context.Context, cluster *unstructured.Unstructured, field string) (*unstructured.Unstructured, error) {
+// reference is what a field of a Cluster's spec refers to.
+type reference struct {
+	schema.GroupKind
+	namespace, name string
+}
+
+func (f reference) String() string { return f.Kind + " " + f.name }
+
+// referenceOf reads a field of a Cluster's spec; false: it refers to nothing, or isn't as the API has it.
+func referenceOf(cluster *unstructured.Unstructured, field string) (reference, bool) {
 	if cluster == nil {
-		return nil, nil
+		return reference{}, false
 	}
 	ref, found, err := unstructured.NestedStringMap(cluster.Object, "spec", field)
-	if err != nil || !found {
-		return nil, nil // what isn't as the API has it refers to nothing
+	if err != nil || !found || ref["name"] == "" {
+		return reference{}, false
 	}
 	kind := schema.GroupKind{Group: ref["apiGroup"], Kind: ref["kind"]}
 	if v := ref["apiVersion"]; v != "" {
 		kind.Group = schema.FromAPIVersionAndKind(v, kind.Kind).Group
 	}
-	u, err := r.read(ctx, kind, cluster.GetNamespace(), ref["name"])
-	if apierrors.IsForbidden(err) {
-		return nil, nil
-	}
-	return u, err
+	return reference{kind, cluster.GetNamespace(), ref["name"]}, true
 }
 
-// controlPlane says whether a LoadBalancer is its Cluster's control plane's.
-func (r *reconciler) controlPlane(ctx context.Context, l *clusterv1.LoadBalancer, cluster *unstructured.Unstructured) (bool, error) {
+// controlPlane says whether a LoadBalancer is its Cluster's control plane's. A problem says why that can't be seen.
+func (r *reconciler) controlPlane(ctx context.Context, l *clusterv1.LoadBalancer, cluster *unstructured.Unstructured) (bool, *problem, error) {
 	if l.Spec.Role != "" || cluster == nil {
-		return member.RoleOf(l, "") == clusterv1.RoleControlPlane, nil
-	}
-	plane, err := r.referred(ctx, cluster, "controlPlaneRef")
-	if err != nil {
-		return false, err
+		return member.RoleOf(l, "") == clusterv1.RoleControlPlane, nil, nil
 	}
 	var annotations map[string]string
-	if plane != nil {
-		annotations = plane.GetAnnotations()
+	if ref, found := referenceOf(cluster, "controlPlaneRef"); found && cluster.GetAnnotations()[member.NameAnnotation] == "" {
+		plane, err := r.read(ctx, ref.GroupKind, ref.namespace, ref.name)
+		switch {
+		case apierrors.IsForbidden(err):
+			return false, &problem{contract.ReasonRoleUnknown, fmt.Sprintf("%s of Cluster %s may name LoadBalancer %s as its own, and can't be read: %v. Give the provider that right, or set spec.role of the LoadBalancer.", ref, cluster.GetName(), l.Name, err)}, nil
+		case err != nil:
+			return false, nil, err
+		case plane != nil:
+			annotations = plane.GetAnnotations()
+		}
 	}
-	return member.RoleOf(l, member.NamedBy(cluster.GetName(), cluster.GetAnnotations(), annotations)) == clusterv1.RoleControlPlane, nil
+	return member.RoleOf(l, member.NamedBy(cluster.GetName(), cluster.GetAnnotations(), annotations)) == clusterv1.RoleControlPlane, nil, nil
 }
 
 // endpointOf is a Cluster's; empty: it has none.

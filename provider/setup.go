@@ -45,9 +45,9 @@ type Options struct {
 	Supports Supports
 	// Settle is how long new connections may still come after the technology says that a member drains, or has left.
 	Settle time.Duration
-	// InfraClusters are the provider's own kinds of InfraCluster: where such a one is the Cluster's, its spec.credentialRef
-	// is used for objects that have none.
-	InfraClusters []schema.GroupKind
+	// InfraClusters are the kinds of InfraCluster of the provider's own family: where such a one is the Cluster's, its
+	// credentials are used for objects that name none. The provider needs the right to get them.
+	InfraClusters []InfraCluster
 	// Timeout of each call of the provider. Default: 30 s.
 	Timeout time.Duration
 	// Poll is how soon what is under way is looked at again; while nothing changes, ever more slowly. Default: 1 s.

@@ -18,10 +18,11 @@ func (p *pass) wanted(ctx context.Context, l *clusterv1.LoadBalancer, cluster *u
 	if problem, err := p.checkID(ctx, spec); problem != nil || err != nil {
 		return Wanted{}, problem, err
 	}
-	controlPlane, err := p.controlPlane(ctx, l, cluster)
-	if err != nil {
-		return Wanted{}, nil, err
+	controlPlane, unknown, err := p.controlPlane(ctx, l, cluster)
+	if err != nil || unknown != nil && spec.ID == "" {
+		return Wanted{}, unknown, err
 	}
+	p.refused = unknown
 	way := gate(said{
 		cluster: endpointOf(cluster), loadBalancer: value(l.Spec.Endpoint), own: value(spec.Endpoint),
 		controlPlane: controlPlane, exists: spec.ID != "",
@@ -40,7 +41,7 @@ func (p *pass) wanted(ctx context.Context, l *clusterv1.LoadBalancer, cluster *u
 	}
 	if problem := p.Supports.refuse(w, l); problem != nil && spec.ID == "" {
 		return Wanted{}, problem, nil
-	} else if problem != nil {
+	} else if problem != nil && unknown == nil {
 		p.refused = problem
 	}
 	var problem *problem
@@ -57,6 +58,7 @@ func (p *pass) wanted(ctx context.Context, l *clusterv1.LoadBalancer, cluster *u
 		if spec.ID == "" {
 			spec.ID = made // whoever applied the object without it doesn't mean to lose it
 		}
+		remember(o, w.Credentials)
 	}); err != nil {
 		return Wanted{}, nil, err
 	}

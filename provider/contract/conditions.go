@@ -42,7 +42,10 @@ const (
 	ReasonIDChanged = "IDChanged"
 	// ReasonNotSupported: the provider can't do what a field asks; remove the field, or use another provider.
 	ReasonNotSupported = "NotSupported"
-	// ReasonCredentialsNotFound: the credentials aren't there; create them, or mend the reference.
+	// ReasonRoleUnknown: the Cluster's control plane object, which may name the LoadBalancer as its own, can't be read; give the provider the
+	// right that the message names, or set the LoadBalancer's spec.role.
+	ReasonRoleUnknown = "RoleUnknown"
+	// ReasonCredentialsNotFound: the credentials aren't there, or it can't be seen which are meant; the message says what to create, permit or mend.
 	ReasonCredentialsNotFound = "CredentialsNotFound"
 	// ReasonDrift: somebody changed the load balancer outside, and it can't be put right; the message says what.
 	ReasonDrift = "Drift"
@@ -107,4 +110,7 @@ const (
 	Finalizer = "provider.fairlead.dev/outside"
 	// MadeAnnotation is the ID of the load balancer that was made for the object. Without it, what spec.id names was adopted.
 	MadeAnnotation = "provider.fairlead.dev/made"
+	// CredentialsAnnotation is the reference to the InfraCluster's credentials that were used last, as JSON. It counts where the InfraCluster
+	// is gone, so that what was made is still managed, and deleted, in the account that it is in.
+	CredentialsAnnotation = "provider.fairlead.dev/credentials"
 )

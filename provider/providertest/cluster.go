@@ -1,6 +1,8 @@
 package providertest
 
 import (
+	"strings"
+
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,17 +14,17 @@ var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "C
 
 const clusterVersion = "v1beta2"
 
-// standInCluster is the CRD of Clusters that take anything.
-func standInCluster() *apiextensionsv1.CustomResourceDefinition {
-	anything := true
+// standIn is the CRD of a kind whose objects take anything.
+func standIn(kind schema.GroupVersionKind) *apiextensionsv1.CustomResourceDefinition {
+	anything, singular := true, strings.ToLower(kind.Kind)
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "clusters." + clusterKind.Group},
+		ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + kind.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: clusterKind.Group,
+			Group: kind.Group,
 			Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "clusters", Singular: "cluster", Kind: clusterKind.Kind, ListKind: "ClusterList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Singular: singular, Kind: kind.Kind, ListKind: kind.Kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: clusterVersion, Served: true, Storage: true,
+				Name: kind.Version, Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object", XPreserveUnknownFields: &anything,
 				}},
@@ -39,12 +41,6 @@ func newCluster(namespace, name string) cluster {
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	return cluster{u}
-}
-
-func (c cluster) list() *unstructured.UnstructuredList {
-	l := &unstructured.UnstructuredList{}
-	l.SetGroupVersionKind(clusterKind.WithVersion(clusterVersion).GroupVersion().WithKind("ClusterList"))
-	return l
 }
 
 // with gives it a spec.

@@ -29,6 +29,8 @@ type owner struct {
 	wanted provider.Wanted
 	// first is what Ensure got first.
 	first *provider.Wanted
+	// last is what Delete got last.
+	last provider.Credentials
 }
 
 func (f *faulty) of(name string) *owner {
@@ -113,6 +115,7 @@ func (f *faulty) SetMembers(ctx context.Context, ref provider.Ref, members []pro
 }
 
 func (f *faulty) Delete(ctx context.Context, ref provider.Ref) error {
+	f.read(ref.Owner, func(o *owner) { o.last = ref.Credentials })
 	if err := f.before(ctx, ref.Owner, "Delete"); err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ var stories = map[string]func(*play){
 	"a silent provider harms one object, for a while":         silent,
 	"what can't be changed holds up no member":                unchanged,
 	"credentials are the object's own":                        credentials,
+	"else those of an InfraCluster of the family":             family,
+	"who may not read whose it is makes nothing":              unread,
 	"what the technology can't do is refused":                 unsupported,
 	"a Tenant's quota leaves out what comes after":            quota,
 	"a class says how long open connections run on":           classDrains,

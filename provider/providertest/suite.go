@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +14,14 @@ import (
 	"fairlead.dev/fairlead/provider"
 	"fairlead.dev/fairlead/provider/contract"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,8 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Suite tests one provider. The API server is for it alone: it installs Fairlead's kinds, and, where Cluster API isn't
-// there, a Cluster without a schema.
+// Suite tests one provider. The API server is for it alone: it installs Fairlead's kinds; where Cluster API isn't there, a Cluster
+// without a schema; and an InfraCluster of its own, which it lets everybody get, and for a while nobody.
 type Suite struct {
 	// Config of an administrator of an API server that has the provider's own CRD.
 	Config *rest.Config
@@ -69,6 +73,7 @@ func (s Suite) Run(t *testing.T) {
 	}
 	g := &stage{Suite: s, faults: &faulty{Provider: s.Options.Provider, owners: map[string]*owner{}}}
 	g.Options.Provider, g.Options.Resync = g.faults, time.Second
+	g.Options.InfraClusters = append(slices.Clip(g.Options.InfraClusters), provider.InfraCluster{GroupKind: familyKind.GroupKind(), CredentialField: familyField})
 	if g.Options.Timeout == 0 {
 		g.Options.Timeout = 2 * time.Second
 	}
@@ -97,7 +102,7 @@ func (s Suite) Run(t *testing.T) {
 func (g *stage) install(t *testing.T) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(provider.AddToScheme(scheme), g.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(provider.AddToScheme(scheme), g.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	api, err := client.New(fast(g.Config), client.Options{Scheme: scheme})
@@ -110,18 +115,31 @@ func (g *stage) install(t *testing.T) {
 	if err := crd.Install(ctx, fast(g.Config)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = api.RESTMapper().RESTMapping(clusterKind)
+	for _, k := range []schema.GroupVersionKind{clusterKind.WithVersion(clusterVersion), familyKind, secretiveKind} {
+		g.serve(ctx, t, k)
+	}
+	if err := g.mayReadFamily(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve has the API server serve a stand-in of a kind that it doesn't serve.
+func (g *stage) serve(ctx context.Context, t *testing.T, kind schema.GroupVersionKind) {
+	t.Helper()
+	_, err := g.api.RESTMapper().RESTMapping(kind.GroupKind())
 	if err == nil {
 		return
 	}
 	if !meta.IsNoMatchError(err) {
 		t.Fatal(err)
 	}
-	if err := api.Create(ctx, standInCluster()); err != nil {
+	if err := g.api.Create(ctx, standIn(kind)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, g.Patience, "Clusters to be served", func(ctx context.Context) error {
-		return api.List(ctx, newCluster("", "").list())
+	eventually(t, g.Patience, kind.Kind+"s to be served", func(ctx context.Context) error {
+		l := &unstructured.UnstructuredList{}
+		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		return g.api.List(ctx, l)
 	})
 }
 
