@@ -135,13 +135,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	p := &pass{reconciler: r, o: o, rec: r.record(req.NamespacedName, o.GetUID())}
 	after, err := p.run(ctx)
-	if apierrors.IsConflict(err) { // somebody else wrote it meanwhile
+	wrote := false
+	if err == nil {
+		wrote, err = p.writeStatus(ctx)
+	}
+	if apierrors.IsConflict(err) { // somebody else wrote it meanwhile, or the cache is behind
 		return reconcile.Result{RequeueAfter: r.Poll}, nil
 	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	wrote, err := p.writeStatus(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

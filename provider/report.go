@@ -122,7 +122,8 @@ func (p *pass) lookUp(ctx context.Context, e clusterv1.Endpoint) {
 	p.resolves = &resolves
 }
 
-// writeStatus writes what differs, and says whether anything did.
+// writeStatus writes what differs, and says whether anything did. It does so only if the object is still what was read: where it was read
+// from a cache that is behind, what it was before isn't known.
 func (p *pass) writeStatus(ctx context.Context) (bool, error) {
 	if p.gone {
 		return false, nil
@@ -137,7 +138,7 @@ func (p *pass) writeStatus(ctx context.Context) (bool, error) {
 	if equality.Semantic.DeepEqual(old, status) {
 		return false, nil
 	}
-	err = p.client.Status().Patch(ctx, next, client.MergeFrom(p.o))
+	err = p.client.Status().Patch(ctx, next, client.MergeFromWithOptions(p.o, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
