@@ -24,9 +24,11 @@ test: build kube metallb ## As root: all tests: units, data planes in network na
 	go -C hack/kube test -timeout 10m ./...
 
 test-capi: build kube capi clusterctl ## As root: load balancers of control planes under Cluster API's own controllers; ARGS=-all tells all stories
+	@hack/deps.sh nft
 	go -C test/capi vet ./... && go -C test/capi test -count=1 -parallel 4 -timeout 40m -v . $(ARGS)
 
 bench-capi: build kube capi ## As root: what clients of such control planes lose, with hooks and without, by data plane; and a hundred Clusters at once
+	@hack/deps.sh nft
 	go -C test/capi test -count=1 -parallel 2 -timeout 90m -v -run TestStories -bench . -benchtime 1x . -all -every 20ms
 
 check: ## Formatting, vet, staticcheck, import rules, generated code up to date
