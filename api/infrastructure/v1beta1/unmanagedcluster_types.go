@@ -35,7 +35,8 @@ const (
 	ReasonReady = "Ready"
 	// ReasonWaitingForCluster: no Cluster owns it; name it in spec.infrastructureRef of one, and Cluster API sees to the rest.
 	ReasonWaitingForCluster = "WaitingForCluster"
-	// ReasonWaitingForEndpoint: the Cluster has no endpoint; make a ClusterEndpoint, or set its spec.controlPlaneEndpoint.
+	// ReasonWaitingForEndpoint: the Cluster has no endpoint, and nobody who runs its control plane makes one; make a ClusterEndpoint, or set
+	// the Cluster's spec.controlPlaneEndpoint.
 	ReasonWaitingForEndpoint = "WaitingForEndpoint"
 	// ReasonPaused and ReasonNotPaused ask nothing of anybody.
 	ReasonPaused    = "Paused"

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/controller/clusters"
 	rules "fairlead.dev/fairlead/internal/endpoint"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // lookAgain is when an InfraCluster that is to be told, and can't be yet, or what an endpoint is in use by is looked at again.
@@ -31,40 +29,10 @@ type referred struct {
 	object *unstructured.Unstructured
 }
 
-// referred reads what a Cluster refers to by a field of its spec, in the version that the hub prefers.
+// referred reads what a Cluster refers to by a field of its spec.
 func (r *Reconciler) referred(ctx context.Context, c *unstructured.Unstructured, field string) (referred, error) {
-	ref, found, err := unstructured.NestedMap(c.Object, "spec", field)
-	if err != nil || !found {
-		return referred{}, nil // what isn't as the API has it refers to nothing
-	}
-	word := func(name string) string {
-		s, _, err := unstructured.NestedString(ref, name)
-		if err != nil {
-			return ""
-		}
-		return s
-	}
-	out := referred{kind: schema.GroupKind{Group: word("apiGroup"), Kind: word("kind")}, name: word("name")}
-	if v := word("apiVersion"); v != "" { // as Cluster API's v1beta1 has it
-		out.kind.Group = schema.FromAPIVersionAndKind(v, out.kind.Kind).Group
-	}
-	mapping, err := r.Kinds.RESTMapping(out.kind)
-	switch {
-	case meta.IsNoMatchError(err):
-		return out, nil
-	case err != nil:
-		return out, fmt.Errorf("looking for kind %s: %w", out.kind, err)
-	}
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(mapping.GroupVersionKind)
-	switch err := r.Reader.Get(ctx, types.NamespacedName{Namespace: c.GetNamespace(), Name: out.name}, o); {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-	case err != nil:
-		return out, fmt.Errorf("reading %s %s/%s: %w", out.kind, c.GetNamespace(), out.name, err)
-	default:
-		out.object = o
-	}
-	return out, nil
+	x, err := clusters.Referred(ctx, r.Reader, r.Kinds, c, field)
+	return referred{x.Kind, x.Name, x.Object}, err
 }
 
 // infraCluster is what the rules ask of it; nil: there is none.

@@ -3,6 +3,7 @@ package unmanagedcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/clusters"
@@ -16,6 +17,9 @@ import (
 
 // ManagedBy is Cluster API's annotation on infrastructure of which somebody else writes the status.
 const ManagedBy = "cluster.x-k8s.io/managed-by"
+
+// lookAgain is when the control plane that a Cluster without an endpoint refers to is looked at again: nobody watches it.
+const lookAgain = 5 * time.Second
 
 // Options of a Reconciler.
 type Options struct {
@@ -45,16 +49,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || cluster != nil && clusters.Leaving(cluster) {
 		return reconcile.Result{}, err
 	}
+	plane := clusters.Reference{}
+	if cluster != nil && !clusters.Endpoint(cluster).Whole() {
+		if plane, err = clusters.Referred(ctx, r.Reader, r.Kinds, cluster, "controlPlaneRef"); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	next := o.DeepCopy()
-	judge(next, cluster)
+	judge(next, cluster, plane)
 	if _, err := kit.PatchStatusAsRead(ctx, r.Client, o, next); err != nil {
 		return reconcile.Result{}, fmt.Errorf("UnmanagedCluster %s/%s: %w", o.Namespace, o.Name, err)
 	}
-	return reconcile.Result{}, nil
+	result := reconcile.Result{}
+	if plane.Name != "" && !bringsEndpoint(plane) {
+		result.RequeueAfter = lookAgain
+	}
+	return result, nil
 }
 
-// judge says in a status what is so with that Cluster; nil: there is none.
-func judge(o *infrav1.UnmanagedCluster, cluster *unstructured.Unstructured) {
+// bringsEndpoint says that a control plane is run by somebody else, who sees to its endpoint: one that he makes it has only once the
+// infrastructure is provisioned, which it waits for by Cluster API's contract.
+func bringsEndpoint(plane clusters.Reference) bool {
+	if plane.Object == nil {
+		return false
+	}
+	external, _, err := unstructured.NestedBool(plane.Object.Object, "status", "externalManagedControlPlane")
+	return err == nil && external
+}
+
+// judge says in a status what is so with that Cluster, nil: there is none, and the control plane that it refers to.
+func judge(o *infrav1.UnmanagedCluster, cluster *unstructured.Unstructured, plane clusters.Reference) {
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation})
 	}
@@ -66,9 +90,12 @@ func judge(o *infrav1.UnmanagedCluster, cluster *unstructured.Unstructured) {
 	switch {
 	case cluster == nil:
 		set(infrav1.ConditionReady, metav1.ConditionFalse, infrav1.ReasonWaitingForCluster, "No Cluster owns it: name it in spec.infrastructureRef of one.")
-	case !clusters.Endpoint(cluster).Whole():
-		set(infrav1.ConditionReady, metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint,
-			fmt.Sprintf("Cluster %s has no endpoint: make a ClusterEndpoint, or set its spec.controlPlaneEndpoint.", cluster.GetName()))
+	case !clusters.Endpoint(cluster).Whole() && !bringsEndpoint(plane):
+		message := fmt.Sprintf("Cluster %s has no endpoint: make a ClusterEndpoint, or set its spec.controlPlaneEndpoint.", cluster.GetName())
+		if plane.Name != "" {
+			message += fmt.Sprintf(" Or have the status of %s %s say externalManagedControlPlane, if whoever runs it makes the endpoint.", plane.Kind.Kind, plane.Name)
+		}
+		set(infrav1.ConditionReady, metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint, message)
 	default:
 		o.Status.Initialization = &infrav1.Initialization{Provisioned: true}
 		set(infrav1.ConditionReady, metav1.ConditionTrue, infrav1.ReasonReady, "")

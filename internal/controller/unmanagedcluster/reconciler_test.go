@@ -41,6 +41,21 @@ func unmanaged(change ...func(*infrav1.UnmanagedCluster)) *infrav1.UnmanagedClus
 	return o
 }
 
+// plane is a kind of control planes.
+var plane = schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1", Kind: "Plane"}
+
+func planeRef(name string) map[string]any {
+	return map[string]any{"apiGroup": plane.Group, "kind": plane.Kind, "name": name}
+}
+
+func controlPlane(name string, external bool) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"externalManagedControlPlane": external}}}
+	o.SetGroupVersionKind(plane)
+	o.SetNamespace("ns")
+	o.SetName(name)
+	return o
+}
+
 func TestUnmanagedClusters(t *testing.T) {
 	at := func() map[string]any {
 		return map[string]any{"controlPlaneEndpoint": map[string]any{"host": "a.example", "port": int64(6443)}}
@@ -65,6 +80,9 @@ func TestUnmanagedClusters(t *testing.T) {
 		"the Cluster has an endpoint":      {cluster(at()), unmanaged(), true, infrav1.ReasonReady, "False", 1},
 		"it has none":                      {cluster(map[string]any{}), unmanaged(), false, infrav1.ReasonWaitingForEndpoint, "False", 1},
 		"it has half of one":               {cluster(map[string]any{"controlPlaneEndpoint": map[string]any{"host": "a.example"}}), unmanaged(), false, infrav1.ReasonWaitingForEndpoint, "False", 1},
+		"its control plane makes one":      {cluster(map[string]any{"controlPlaneRef": planeRef("run-by-others")}), unmanaged(), true, infrav1.ReasonReady, "False", 1},
+		"its control plane needs one":      {cluster(map[string]any{"controlPlaneRef": planeRef("of-machines")}), unmanaged(), false, infrav1.ReasonWaitingForEndpoint, "False", 1},
+		"its control plane isn't there":    {cluster(map[string]any{"controlPlaneRef": planeRef("to-come")}), unmanaged(), false, infrav1.ReasonWaitingForEndpoint, "False", 1},
 		"it has none any more":             {cluster(map[string]any{}), unmanaged(was), true, infrav1.ReasonWaitingForEndpoint, "False", 1},
 		"there is no Cluster":              {nil, unmanaged(), false, infrav1.ReasonWaitingForCluster, "False", 1},
 		"nobody owns it":                   {cluster(at()), unmanaged(func(o *infrav1.UnmanagedCluster) { o.OwnerReferences = nil }), false, infrav1.ReasonWaitingForCluster, "False", 1},
@@ -77,13 +95,15 @@ func TestUnmanagedClusters(t *testing.T) {
 		"somebody else manages it":         {cluster(at()), unmanaged(annotated(ManagedBy)), false, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scheme, kinds, writes := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil), 0
+			scheme, kinds, writes := runtime.NewScheme(), meta.NewDefaultRESTMapper([]schema.GroupVersion{plane.GroupVersion()}), 0
 			if err := infrav1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
 			scheme.AddKnownTypeWithName(of, &unstructured.Unstructured{})
 			kinds.Add(of, meta.RESTScopeNamespace)
-			objects := []client.Object{c.unmanaged}
+			kinds.Add(plane, meta.RESTScopeNamespace)
+			scheme.AddKnownTypeWithName(plane, &unstructured.Unstructured{})
+			objects := []client.Object{c.unmanaged, controlPlane("run-by-others", true), controlPlane("of-machines", false)}
 			if c.cluster != nil {
 				objects = append(objects, c.cluster)
 			}
@@ -95,7 +115,7 @@ func TestUnmanagedClusters(t *testing.T) {
 			}).Build()
 			r := New(Options{Client: hub, Reader: hub, Kinds: kinds})
 			for range 3 { // at rest nothing is written
-				if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.unmanaged)}); err != nil || !result.IsZero() {
+				if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.unmanaged)}); err != nil || (result.RequeueAfter > 0) != (c.cluster != nil && c.cluster.Object["spec"].(map[string]any)["controlPlaneRef"] != nil && !c.provisioned) {
 					t.Fatal(result, err)
 				}
 			}
