@@ -13,6 +13,7 @@ import (
 	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	infrav1 "fairlead.dev/fairlead/api/infrastructure/v1beta1"
 	"fairlead.dev/fairlead/config/rbac"
+	fksconfig "fairlead.dev/fairlead/examples/fks-provider/config"
 	"fairlead.dev/fairlead/internal/app"
 	"fairlead.dev/fairlead/internal/testkit"
 	"fairlead.dev/fairlead/internal/testkit/kubetest"
@@ -221,6 +222,9 @@ func (h *hub) unmanaged() {
 func (h *hub) examples() {
 	h.t.Helper()
 	h.create(clusterAPICRD(h.t, "clusterclasses"))
+	if err := testkit.Create(h.t.Context(), h.control.RESTConfig(), fksconfig.Manifests); err != nil {
+		h.t.Fatal(err)
+	}
 	for _, file := range []string{"external.yaml", "unmanaged.yaml"} {
 		text, err := os.ReadFile("../../examples/cluster-api/" + file)
 		if err != nil {

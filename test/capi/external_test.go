@@ -76,6 +76,12 @@ func externalControlPlane(h *hub) {
 		}
 		return nil
 	})
+	h.deleteCluster(cluster)
+}
+
+// deleteCluster deletes a Cluster, and waits until Cluster API has.
+func (h *hub) deleteCluster(cluster *capiv1.Cluster) {
+	h.t.Helper()
 	if err := h.api.Delete(h.t.Context(), cluster); err != nil {
 		h.t.Fatal(err)
 	}

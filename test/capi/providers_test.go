@@ -25,10 +25,11 @@ import (
 type provider struct {
 	name                         string
 	webhook, health, diagnostics int
+	args                         []string
 }
 
 var providers = []provider{
-	{name: "core", webhook: 9443, health: 9453, diagnostics: 9463},
+	{name: "core", webhook: 9443, health: 9453, diagnostics: 9463, args: []string{"--feature-gates=ClusterTopology=true"}}, // for ClusterClasses
 	{name: "bootstrap", webhook: 9444, health: 9454, diagnostics: 9464},
 	{name: "controlplane", webhook: 9445, health: 9455, diagnostics: 9465},
 	{name: "infrastructure", webhook: 9446, health: 9456, diagnostics: 9466},
@@ -51,12 +52,12 @@ func (h *hub) startProviders() {
 		running[p.name] = kubetest.StartProcess(h.t, testkit.Command{
 			Name: p.name, Path: filepath.Join(built, p.name),
 			Env: []string{"KUBECONFIG=" + h.Kubeconfig(), "POD_IP=127.0.0.1"}, // where the in-memory API servers say that they are
-			Args: []string{
+			Args: append([]string{
 				"--webhook-cert-dir=" + certs, fmt.Sprintf("--webhook-port=%d", p.webhook),
 				fmt.Sprintf("--health-addr=127.0.0.1:%d", p.health),
 				"--insecure-diagnostics", fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", p.diagnostics),
 				"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", // nothing here is of an older version
-			},
+			}, p.args...),
 		})
 	}
 	for _, p := range providers {

@@ -155,6 +155,10 @@ func TestStories(t *testing.T) {
 			t.Parallel()
 			externalControlPlane(h.in(t))
 		})
+		t.Run("control planes that a provider's cloud runs", func(t *testing.T) {
+			t.Parallel()
+			managedControlPlanes(h.in(t))
+		})
 		for i, w := range told {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // server answers as an API server that has no Nodes: what Cluster API, and whoever probes it, asks first.
@@ -84,6 +85,9 @@ func (s *server) handler() http.Handler {
 	closed.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound))
 	})
+	closed.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { // as Cluster API finds out whether it is reached
+		answer(w, http.StatusOK, metav1.RootPaths{Paths: []string{"/api", "/api/v1", "/apis", "/livez", "/readyz", "/healthz", "/version"}})
+	})
 	closed.HandleFunc("GET /api", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, metav1.APIVersions{TypeMeta: kinds("APIVersions"), Versions: []string{"v1"}})
 	})
@@ -106,6 +110,10 @@ func (s *server) handler() http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
+		if r.URL.Query().Get("sendInitialEvents") == "true" { // a list that is asked for as a watch ends with this
+			end := corev1.Node{TypeMeta: kinds("Node"), ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Bookmark, "object": end}) // the next line finds out that it has left
+		}
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			return // it has left
 		}
