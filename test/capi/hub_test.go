@@ -66,7 +66,7 @@ type hub struct {
 	life   testing.TB // for as long as which the hub is there
 	api    client.Client
 	scheme *runtime.Scheme
-	// manager is started again whenever it ends, until stopManager.
+	// manager, or the agent where the hub is elsewhere, is started again whenever it ends, until stopManager.
 	manager     *testkit.Process
 	stopManager func()
 	// proxies by their data plane.
@@ -83,15 +83,21 @@ func newHub(t testing.TB) *hub {
 	h.startProviders()
 	h.startFairlead(managerMetrics)
 	for _, p := range dataPlanes {
-		h.create(
-			&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{p.addresses}}},
-			&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.LoadBalancerClassSpec{
-				Proxy: &v1alpha1.ClassProxy{Pool: p.name}, AddressPools: []string{p.name},
-			}},
-		)
-		h.proxies[p.name] = kubetest.StartProcess(t, h.proxy(p))
+		h.proxied(p)
 	}
 	return h
+}
+
+// proxied has a data plane's proxy run, and a class and addresses for it.
+func (h *hub) proxied(p dataPlane) {
+	h.t.Helper()
+	h.create(
+		&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{p.addresses}}},
+		&v1alpha1.LoadBalancerClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: v1alpha1.LoadBalancerClassSpec{
+			Proxy: &v1alpha1.ClassProxy{Pool: p.name}, AddressPools: []string{p.name},
+		}},
+	)
+	h.proxies[p.name] = kubetest.StartProcess(h.t, h.proxy(p))
 }
 
 // startHub starts a hub in which nothing is installed. state is where its proxies keep their files.
@@ -132,16 +138,21 @@ func (h *hub) startFairlead(metrics string) {
 	}
 	h.manager = kubetest.StartProcess(h.t, testkit.Command{Name: "manager", Path: h.program, Args: []string{"manager",
 		"--kubeconfig=" + h.account(v1alpha1.SystemNamespace, "fairlead-manager"), "--metrics-address=" + metrics}})
-	ctx, cancel := context.WithCancel(ctx)
+	h.stopManager = h.kept(h.manager)
+}
+
+// kept has a program run until stop is called, however often it ends.
+func (h *hub) kept(p *testkit.Process) (stop func()) {
+	ctx, cancel := context.WithCancel(h.t.Context())
 	kept := sync.WaitGroup{}
-	kept.Go(func() { keep(ctx, h.t, h.manager) })
-	h.stopManager = func() {
+	kept.Go(func() { keep(ctx, h.t, p) })
+	return func() {
 		cancel()
 		kept.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		if err := h.manager.Stop(ctx); err != nil {
-			h.t.Errorf("stopping the manager: %v", err)
+		if err := p.Stop(ctx); err != nil {
+			h.t.Errorf("stopping %s: %v", p.Name(), err)
 		}
 	}
 }
