@@ -41,6 +41,7 @@ type mirrors struct {
 	failing       *since // to write to the hub
 	refused       *since // to write there, by a hub that answers
 	silent        *silence
+	beside        *beside
 	// gone and goneGroups are what was seen to be deleted here.
 	gone, goneGroups *observed[types.NamespacedName]
 }
@@ -50,6 +51,9 @@ func (r *mirrors) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	of := req.NamespacedName
+	if why, known := r.beside.still(); why != "" {
+		return r.standStill(ctx, of, why, known)
+	}
 	have, err := r.loadBalancer(ctx, of, r.hub)
 	if err != nil {
 		return reconcile.Result{}, err

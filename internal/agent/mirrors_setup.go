@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/management"
 	"fairlead.dev/fairlead/internal/member"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -28,6 +30,8 @@ type Hub interface {
 	// Unsure asks the hub, and says why it isn't sure that what the status of a LoadBalancer of the management cluster says is so
 	// there now; "": it is.
 	Unsure(ctx context.Context, l *clusterv1.LoadBalancer) string
+	// Still is why nothing of the management cluster may be written now; "": it may.
+	Still() string
 	// Sees returns what the hub says of the targets of a TargetGroup of the management cluster, each by its place. since is the
 	// generation in which one was first seen as it stands there now.
 	Sees(ctx context.Context, g *v1alpha1.TargetGroup, since func(*v1alpha1.Target) int64) (func(at int) member.Sight, error)
@@ -59,9 +63,12 @@ func setupMirrors(mgr manager.Manager, hub cluster.Cluster, o Options, m *metric
 	r := &mirrors{
 		tenant: mgr.GetClient(), tenantLive: mgr.GetAPIReader(), hub: hub.GetClient(), hubLive: hub.GetAPIReader(),
 		namespace: o.HubNamespace, hubUID: b.hubUID, defaults: d, proxied: d.proxied, events: events, clusterUID: b.clusterUID, log: o.Logger, metrics: m,
-		loadBalancers: newMemory[management.Wanted](), groups: newMemory[v1alpha1.TargetGroupSpec](), failing: newSince(), refused: newSince(), silent: newSilence(),
+		loadBalancers: newMemory[management.Wanted](), groups: newMemory[v1alpha1.TargetGroupSpec](), failing: newSince(), refused: newSince(), silent: newSilence(), beside: newBeside(mgr.GetAPIReader(), o.Logger),
 		gone: newObserved[types.NamespacedName](), goneGroups: newObserved[types.NamespacedName](),
 	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fairlead_agent_stands_still", Help: "1 while a manager leads in the management cluster, so that the agent leaves Machines and Clusters alone.",
+	}, r.beside.stands))
 	wake, err := o.Members(mgr, r)
 	if err != nil {
 		return nil, err
@@ -84,6 +91,22 @@ func setupMirrors(mgr manager.Manager, hub cluster.Cluster, o Options, m *metric
 		if err := c.Watch(s); err != nil {
 			return nil, fmt.Errorf("watching what is mirrored: %w", err)
 		}
+	}
+	var wakes atomic.Pointer[queue] // nil: the controller looks at all in a moment
+	if err := c.Watch(source.Func(func(_ context.Context, q queue) error { wakes.Store(&q); return nil })); err != nil {
+		return nil, fmt.Errorf("waking what stands still: %w", err)
+	}
+	r.beside.changed = func(ctx context.Context) {
+		all, err := r.all(ctx)
+		if err != nil {
+			o.Logger.Error("what stands still, or goes on, can't be listed", "err", err)
+		}
+		for q := wakes.Load(); q != nil && len(all) > 0; all = all[1:] {
+			(*q).Add(reconcile.Request{NamespacedName: all[0]})
+		}
+	}
+	if err := mgr.Add(r.beside); err != nil {
+		return nil, fmt.Errorf("looking for a manager beside the agent: %w", err)
 	}
 	return r, nil
 }

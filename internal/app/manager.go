@@ -35,7 +35,7 @@ import (
 )
 
 // ManagerLease is the Lease in the system namespace that the leading manager holds.
-const ManagerLease = "fairlead-manager"
+const ManagerLease = v1alpha1.ManagerLease
 
 // ManagerOptions are what `fairlead manager` is told.
 type ManagerOptions struct {

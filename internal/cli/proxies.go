@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// managerLease is app.ManagerLease.
-	managerLease = "fairlead-manager"
+	managerLease = v1alpha1.ManagerLease
 	silence      = proof.Silence
 )
 

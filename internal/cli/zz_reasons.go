@@ -146,7 +146,7 @@ func reasonText(reason string) string {
 	case "ServicesMissing":
 		return "Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
 	case "StandsStill":
-		return "Targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names."
+		return "Targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names. Of what is mirrored: a manager leads in the management cluster; take it away."
 	case "Starting":
 		return "Wait; nothing was applied yet."
 	case "Suspended":

@@ -99,7 +99,7 @@ func (w *wiring) addExternalControlPlanes() error {
 	if err := w.mgr.Add(r); err != nil {
 		return err
 	}
-	c, err := w.new(ExternalControlPlanes, r, 4)
+	c, err := w.new(ExternalControlPlanes, w.standing(r), 4)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (w *wiring) addExternalControlPlanes() error {
 // addUnmanagedClusters has infrastructure that nobody manages count as provisioned.
 func (w *wiring) addUnmanagedClusters() error {
 	r := unmanagedcluster.New(unmanagedcluster.Options{Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper()})
-	c, err := w.new(UnmanagedClusters, r, 4)
+	c, err := w.new(UnmanagedClusters, w.standing(r), 4)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"fairlead.dev/fairlead/internal/controller/clusters"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
@@ -14,12 +15,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Elsewhere speaks for a hub that is another cluster than the management cluster.
 type Elsewhere interface {
 	member.Elsewhere
 	endpoint.Elsewhere
+	// Still is why nothing of the management cluster may be written now; "": it may.
+	Still() string
+}
+
+// stillLook is when what stands still is looked at again.
+const stillLook = 5 * time.Second
+
+// standing has a controller stand still while the agent does.
+type standing struct {
+	reconcile.Reconciler
+	hub Elsewhere
+	// forget, unless nil, is told of what stands still.
+	forget func(types.NamespacedName)
+}
+
+// Reconcile leaves all as it is while the agent stands still.
+func (s standing) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if s.hub.Still() == "" {
+		return s.Reconciler.Reconcile(ctx, req)
+	}
+	if s.forget != nil {
+		s.forget(req.NamespacedName)
+	}
+	return reconcile.Result{RequeueAfter: stillLook}, nil
 }
 
 // ElsewhereOptions are those of a management cluster whose hub is another cluster.
@@ -43,7 +69,7 @@ func SetupElsewhere(mgr manager.Manager, o ElsewhereOptions) (wake func(types.Na
 	}
 	r, clusters := w.newMembers()
 	w.Metrics.MustRegister(member.NewCollector(r))
-	c, err := w.new(Members, r, 4)
+	c, err := w.new(Members, standing{r, o.Hub, r.StandsStill}, 4)
 	if err != nil {
 		return nil, fmt.Errorf("adding controller %s: %w", Members, err)
 	}
@@ -64,6 +90,14 @@ func SetupElsewhere(mgr manager.Manager, o ElsewhereOptions) (wake func(types.Na
 		}
 	}
 	return func(of types.NamespacedName) { r.Queue.AddAfter(of.Namespace, of.Name, member.Pause) }, nil
+}
+
+// standing is a controller's reconciler, which stands still while an agent does.
+func (w *wiring) standing(r reconcile.Reconciler) reconcile.Reconciler {
+	if w.elsewhere == nil {
+		return r
+	}
+	return standing{r, w.elsewhere, nil}
 }
 
 // witness speaks for the proxies of a hub elsewhere; nil: they are heard here.

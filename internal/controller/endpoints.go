@@ -16,7 +16,7 @@ func (w *wiring) addEndpoints() error {
 		Logger: w.Logger.With("controller", Endpoints), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
 		Events: eventsOf[*unstructured.Unstructured]{w.mgr.GetEventRecorder(w.recorder()), "Make"}, Who: w.who(), Elsewhere: w.vouches(),
 	})
-	c, err := w.new(Endpoints, r, 4)
+	c, err := w.new(Endpoints, w.standing(r), 4)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,8 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonWriteFailed: a Machine or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names.
 	ReasonWriteFailed = "WriteFailed"
-	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names.
+	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names. Of what is
+	// mirrored: a manager leads in the management cluster; take it away.
 	ReasonStandsStill = "StandsStill"
 	// ReasonProviderNotInstalled: the hub doesn't serve the provider kind or its template's; install the provider, or mend the kind.
 	ReasonProviderNotInstalled = "ProviderNotInstalled"

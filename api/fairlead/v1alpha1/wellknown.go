@@ -96,5 +96,8 @@ const FinalizerInUse = "fairlead.dev/in-use"
 // AgentLease is the name of an agent's Lease in its Tenant's namespace.
 const AgentLease = "fairlead-agent"
 
+// ManagerLease is the name of the Lease in the system namespace that the leading manager holds.
+const ManagerLease = "fairlead-manager"
+
 // AgentServiceAccount is the name of an agent's identity in its Tenant's namespace.
 const AgentServiceAccount = "fairlead-agent"

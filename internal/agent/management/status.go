@@ -58,6 +58,15 @@ func Status(l, have *clusterv1.LoadBalancer, same bool, where string, problem *P
 	return s
 }
 
+// StandsStill are the conditions of a LoadBalancer while nothing of it is mirrored, for that reason.
+func StandsStill(l *clusterv1.LoadBalancer, why string) []metav1.Condition {
+	s := *l.Status.DeepCopy()
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: clusterv1.ConditionMirrored, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonStandsStill, Message: cut(sentence(why), 1000), ObservedGeneration: l.Generation,
+	})
+	return s.Conditions
+}
+
 // Unsure is why it isn't sure that what the status of a LoadBalancer here says of its address is so now; "": it is. have is what the
 // hub, of that UID, has just said that it has. What it says is for good: it is what a Cluster's users are told.
 func Unsure(l, have *clusterv1.LoadBalancer, hubUID string) string {

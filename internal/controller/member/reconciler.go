@@ -277,6 +277,9 @@ func (r *Reconciler) remember(of types.NamespacedName, v *view, plan *machines.P
 	return again
 }
 
+// StandsStill says that nothing of a LoadBalancer is followed for now, so that no time counts as waited.
+func (r *Reconciler) StandsStill(of types.NamespacedName) { r.forget(of) }
+
 func (r *Reconciler) forget(of types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
