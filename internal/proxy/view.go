@@ -122,6 +122,9 @@ func (v *View) Reports(
 	return out
 }
 
+// Carried are findings of a Program that this process runs that say something of the next one's probes, of which nothing is known yet.
+func Carried(runs, next *lb.Program) lb.Health { return carried(runs, next) }
+
 // Removes says that something that was served is not, or not in that form: the
 // last-good file must say so before anybody is told.
 func Removes(c lb.Changes) bool { return removes(&c) }

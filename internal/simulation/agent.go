@@ -90,7 +90,7 @@ func lbOf(o client.Object) *clusterv1.LoadBalancer { return o.(*clusterv1.LoadBa
 // alike says that a LoadBalancer is what its Service wants; who wants no address in particular may have asked for the one that it had.
 // Nothing but ports and addresses ever differs.
 func (a *agent) alike(l *clusterv1.LoadBalancer, spec clusterv1.LoadBalancerSpec) bool {
-	return equality.Semantic.DeepEqual(l.Spec.MachineHooks, spec.MachineHooks) && (len(spec.Addresses) == 0 || slices.Equal(l.Spec.Addresses, spec.Addresses)) &&
+	return equality.Semantic.DeepEqual(l.Spec.MachineHooks, spec.MachineHooks) && equality.Semantic.DeepEqual(l.Spec.HealthCheck, spec.HealthCheck) && equality.Semantic.DeepEqual(l.Spec.FailOpen, spec.FailOpen) && (len(spec.Addresses) == 0 || slices.Equal(l.Spec.Addresses, spec.Addresses)) &&
 		slices.EqualFunc(l.Spec.Ports, spec.Ports, func(x, y clusterv1.Port) bool { return x.Port == y.Port && x.TargetPort == y.TargetPort })
 }
 

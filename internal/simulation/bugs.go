@@ -69,6 +69,14 @@ const (
 	OneProxyAsked Bug = "a hook is lifted when one proxy of two has said that it may"
 	// OpenToMachinesForgotten: a manager takes a Machine for removed to which connections are open.
 	OpenToMachinesForgotten Bug = "a hook is lifted while connections are open"
+	// FrozenUnheard: a manager doesn't hear that proxies serve on what they had before the hub changed.
+	FrozenUnheard Bug = "a manager doesn't hear that proxies are frozen"
+	// OldWordCounts: what a proxy said of a Machine before its TargetGroup changed counts for what is there now.
+	OldWordCounts Bug = "a report from before a drain counts for it"
+	// ChecksIgnored: a proxy sends to members that fail its check.
+	ChecksIgnored Bug = "a proxy sends to members that fail its check"
+	// FailuresNotReported: a proxy doesn't say which members fail its check.
+	FailuresNotReported Bug = "a proxy doesn't say which members fail its check"
 	// ErrorsForgotten: what failed is not tried again.
 	ErrorsForgotten Bug = "what failed is not tried again"
 )

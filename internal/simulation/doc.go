@@ -27,9 +27,15 @@
 //     no more if it is being deleted. A hook that the manager lifts before that has another way out: maxWait, a LoadBalancer or Cluster that goes, or a
 //     Machine that is dead;
 //   - a Machine that a LoadBalancer sends to is held by its hook, if it has one, and people didn't take it off;
-//   - nobody is drained for an update in place while no other Machine serves;
+//   - nobody is drained for an update in place while no other Machine serves, or each other one is known to fail its check; nor is the last active
+//     one that is deleted, within the first half of maxWait, while another one is on its way;
+//   - no target whose Machine isn't there is taken out while none of its LoadBalancer's Machines is there, and no other one;
+//   - who knows that a proxy serves on what it had before the hub changed writes nothing of Machines, nor of the targets that were made from them;
+//   - no new connection goes to a Machine that fails its check while another one doesn't, nor where all do and the LoadBalancer doesn't fail open;
+//   - no Machine is called active that each live proxy is known to find unhealthy, nor unhealthy where all find it healthy;
 //   - no manager begins to write while another leads, or updates or deletes an Address without the version that it has read;
-//   - once faults stop, each Machine that is deleted goes, none keeps a hook of whose target it isn't, the others are active, or disabled;
+//   - once faults stop, each Machine that is deleted goes, none keeps a hook of whose target it isn't, the others are active, or disabled, but for those that
+//     fail their check: none of these is active;
 //   - once faults stop, all proxies have thawed, all that is wanted is Programmed, or waits for what is held, nothing goes on
 //     being released, and at rest nothing is written but Leases.
 //
@@ -42,7 +48,14 @@
 // Options.Machines gives the hub operator's namespace a Cluster, and LoadBalancers over its Machines: all others resolve none. People make,
 // delete, disable, pause and let go of Machines, select others, and take hooks off; Cluster API's own part, which waits for hooks, is played. The
 // manager's is the product's reconciler of members. Once faults stop, people end what waits for them: pauses, and targets that serve though
-// none of their Machines is there, by another Machine. Where hubs change Machines aren't played, nor are health checks of them.
+// none of their Machines is there, by another Machine.
+// Options.Checks has LoadBalancers check these Machines: their servers start late, die and come back, a host loses its way to one, and Cluster API's own
+// health check remediates some that are dead. Each host's verdicts are played; what is made of them, for connections and reports, is the product's.
+//
+// With Changes, a copy of the hub has its Machines and Cluster as they were, and Cluster API looks at hooks anew. Of a hub that was replaced people
+// bring most Machines back, one by one, under other UIDs, at times with the annotations that they had, and at times after the TargetGroups that
+// name those that were. What a host sends to isn't judged while it serves on what it had, if the hub changed while it was out of
+// reach, or has no Proxy of it: nobody knows of it. A Machine in a copy that is older than its hook has none until it gets one.
 //
 // Managers live through a change with their caches, but for one that must take the copy for its hub: it has read no leaders' Lease yet, or
 // nobody has led since the copy was made. It is started anew, as people do with all who run while they restore (manager.canNotTell).

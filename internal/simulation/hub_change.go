@@ -23,6 +23,8 @@ type change struct {
 	known map[string]bool
 	// mixed are those that had said nothing yet in the hub before this one: they take for one hub what they list of both.
 	mixed map[string]bool
+	// unknowable hosts may send to whom this hub doesn't know: they were out of reach when it became this one, or it has no Proxy of theirs.
+	unknowable map[*host]bool
 }
 
 // copyOf is the server as it stands.
@@ -112,6 +114,7 @@ func (w *World) replace() {
 	w.trace("the hub is replaced, at v%d", next.version)
 	w.become(next)
 	w.furnish()
+	w.mislay()
 }
 
 // become is the moment of it.
@@ -125,6 +128,7 @@ func (w *World) become(next *server) {
 		}
 	}
 	was := w.server.uid
+	w.machinesChange(next)
 	w.past = append(w.past, w.server)
 	w.incarnation++
 	w.result.Changed++
@@ -135,7 +139,7 @@ func (w *World) become(next *server) {
 		w.forgoEnding(o, o)
 	}
 	careful := w.n(2) == 0
-	w.change = &change{copied: map[string][]v1alpha1.Holder{}, excused: map[*host]bool{}, known: map[string]bool{}, mixed: map[string]bool{}}
+	w.change = &change{copied: map[string][]v1alpha1.Holder{}, excused: map[*host]bool{}, known: map[string]bool{}, mixed: map[string]bool{}, unknowable: map[*host]bool{}}
 	for _, o := range next.list(addresses) {
 		w.change.copied[o.GetName()] = o.(*v1alpha1.Address).Spec.Holders
 	}
@@ -143,6 +147,7 @@ func (w *World) become(next *server) {
 		if h.on && !h.fenced && !careful && (!h.up || h.link.cut || next.objects[proxies][types.NamespacedName{Name: h.name}] == nil) {
 			w.change.excused[h] = true
 		}
+		w.change.unknowable[h] = !h.up || h.link.cut || next.objects[proxies][types.NamespacedName{Name: h.name}] == nil
 	}
 	for _, h := range w.hosts {
 		if h.up && w.remembered(h) {

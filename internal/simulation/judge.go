@@ -57,9 +57,13 @@ func (w *World) observe(k kind, old, now client.Object) {
 		}
 	case machineKind:
 		w.judgeMachine(old, now)
+	case namespaceKind:
+		if now == nil {
+			w.untellNamespace(old.GetName())
+		}
 	case clusterKind:
 		if now == nil || now.GetDeletionTimestamp() != nil {
-			w.clusterLeft = w.server.version
+			w.clusterLeft = w.server.writes
 		}
 	case addresses:
 		if now == nil {

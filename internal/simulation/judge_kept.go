@@ -112,6 +112,18 @@ func (w *World) forgoEnding(old, now client.Object) {
 	}
 }
 
+// untellNamespace notes the connections that are open when their namespace is gone: no place is left for a word about them, though it be made
+// anew before their frontend closes.
+func (w *World) untellNamespace(namespace string) {
+	for _, h := range w.hosts {
+		for c := range h.plane.conns {
+			if string(c.frontend.Tenant) == namespace {
+				h.plane.untold[c] = true
+			}
+		}
+	}
+}
+
 // excusable says that what h serves may be against the ledger: it has yet to learn that the hub has changed, or is frozen. holder is
 // whom the ledger has instead; nil: nobody.
 func (w *World) excusable(h *host, a string, holder *v1alpha1.Holder, port string) bool {

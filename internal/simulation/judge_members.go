@@ -21,14 +21,18 @@ type membership struct {
 	nodeDrained map[types.UID]bool
 	// addressed counts the addresses that Machines got.
 	addressed int
+	// down are the addresses whose server doesn't serve.
+	down map[string]bool
 	// released are those to which nobody may send: it was proven. unhooked are those whose hook is off by a way out, or by hand.
 	released, unhooked map[pair]bool
 	// leaves is since when a Machine is to leave.
 	leaves map[types.UID]leaving
-	// meantUntil is the version up to which somebody wanted a Machine out.
-	meantUntil map[types.UID]int64
-	// clusterLeft is the version up to which the Cluster was being deleted.
-	clusterLeft int64
+	// meantUntil counts the writes up to which somebody wanted a Machine out.
+	meantUntil map[types.UID]int
+	// clusterLeft counts those up to which the Cluster was being deleted, or missing.
+	clusterLeft int
+	// mislaid are Machines of a hub that was replaced, which people bring back.
+	mislaid []*unstructured.Unstructured
 	// by is who wrote, where that is a round of the members' reconciler.
 	by *deciding
 }
@@ -40,7 +44,7 @@ type pair struct{ loadBalancer, uid string }
 type leaving struct{ leaves, stays time.Time }
 
 func newMembership() membership {
-	return membership{nodeDrained: map[types.UID]bool{}, released: map[pair]bool{}, unhooked: map[pair]bool{}, leaves: map[types.UID]leaving{}, meantUntil: map[types.UID]int64{}}
+	return membership{down: map[string]bool{}, nodeDrained: map[types.UID]bool{}, released: map[pair]bool{}, unhooked: map[pair]bool{}, leaves: map[types.UID]leaving{}, meantUntil: map[types.UID]int{}}
 }
 
 // decided notes, while a write runs, by what round it was decided.
@@ -66,8 +70,9 @@ func (w *World) judgeMachine(old, now client.Object) {
 	before, _ := old.(*unstructured.Unstructured)
 	uid := string(next.GetUID())
 	w.judgeLeaving(next)
+	w.judgeStill(next.GetName())
 	if before, ok := old.(*unstructured.Unstructured); ok && w.meant(before) {
-		w.meantUntil[next.GetUID()] = w.server.version
+		w.meantUntil[next.GetUID()] = w.server.writes
 	}
 	if before == nil || before.GetUID() != next.GetUID() {
 		return
@@ -88,6 +93,7 @@ func (w *World) judgeMachine(old, now client.Object) {
 		}
 		switch {
 		case w.by == nil: // people mean it
+		case w.judgeState(next, name, was, state):
 		case out && was != state:
 			w.released[p] = true
 			if had && !has {
@@ -122,7 +128,7 @@ func (w *World) wayOut(m *unstructured.Unstructured, name string) bool {
 		return true // It goes, or is gone.
 	}
 	deleting := m.GetDeletionTimestamp() != nil
-	if c := w.server.objects[clusterKind][clusterKey]; c == nil || c.GetDeletionTimestamp() != nil || w.clusterLeft >= w.by.version {
+	if c := w.server.objects[clusterKind][clusterKey]; c == nil || c.GetDeletionTimestamp() != nil || w.clusterLeft >= w.by.writes {
 		return true
 	}
 	if deleting && conditionOf(m, "HealthCheckSucceeded") == "False" {
@@ -150,7 +156,7 @@ func serving(g *v1alpha1.TargetGroup, uid string) bool {
 // judgeReleased holds that nobody sends to a Machine, or has a connection of it open.
 func (w *World) judgeReleased(p pair) {
 	for _, h := range w.hosts {
-		if !h.on || h.fenced || h.doubled {
+		if !h.on || h.fenced || h.doubled || w.unknowable(h) {
 			continue
 		}
 		if px := w.proxyOf(h); px != nil && px.Spec.Fenced != nil {
@@ -171,6 +177,8 @@ func (w *World) judgePlaced(before, g *v1alpha1.TargetGroup) {
 	if name == "" {
 		return
 	}
+	w.judgeStill(g.Name)
+	w.judgeMislaid(name, before, g)
 	for _, t := range g.Spec.Targets {
 		m := w.machine(types.UID(t.UID))
 		switch serves := t.State != v1alpha1.TargetDraining; {
@@ -179,8 +187,10 @@ func (w *World) judgePlaced(before, g *v1alpha1.TargetGroup) {
 		case serves:
 			delete(w.released, pair{name, t.UID})
 		case before == nil || before.UID != g.UID || !serving(before, t.UID) || m == nil || w.by == nil:
-		case w.inferred(m) && w.meantUntil[m.GetUID()] < w.by.version && !slices.ContainsFunc(g.Spec.Targets, func(o v1alpha1.Target) bool { return o.State != v1alpha1.TargetDraining }):
+		case w.inferred(m) && w.meantUntil[m.GetUID()] < w.by.writes && !slices.ContainsFunc(g.Spec.Targets, w.by.mayServe):
 			w.broken("%s drains Machine %s, which is updated in place, and no other one serves", name, t.Name)
+		case w.by.lone[t.UID] && w.standing(w.by.m, name, w.by.lb).lone[t.UID]:
+			w.broken("%s drains Machine %s, the last active one, while another is on its way", name, t.Name)
 		}
 	}
 }
@@ -219,7 +229,7 @@ func (w *World) judgeMembers() {
 				continue
 			}
 			for _, h := range w.hosts {
-				if h.on && !h.fenced && !h.doubled && h.plane.sends(operatorName, name, p.uid) {
+				if h.on && !h.fenced && !h.doubled && (w.change == nil || h.aligned == w.incarnation) && h.plane.sends(operatorName, name, p.uid) {
 					w.broken("%s sends to Machine %s for %s, whose hook doesn't hold it", h.name, o.GetName(), name)
 				}
 			}

@@ -25,6 +25,10 @@ func (w *World) unfinishedMachines(live int) string {
 				return fmt.Sprintf("Machine %s is %s of %s, which is gone", m.GetName(), state, name)
 			case wanted && w.places(name, string(m.GetUID())) && hooked != (machines.HookType(l) != clusterv1.HookNone):
 				return fmt.Sprintf("Machine %s serves for %s, and its hook is there: %v", m.GetName(), name, hooked)
+			case wanted && live > 0 && !disabled(m) && programmed(l) && w.fails(m, l):
+				if state == member.Active {
+					return fmt.Sprintf("Machine %s fails its check, and is active of %s", m.GetName(), name)
+				}
 			case wanted && live > 0 && !w.inferred(m) && !disabled(m) && programmed(l) && state != member.Active:
 				return fmt.Sprintf("Machine %s is %q of %s", m.GetName(), state, name)
 			case wanted && live > 0 && disabled(m) && state != member.Disabled:

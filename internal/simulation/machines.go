@@ -102,7 +102,9 @@ func (w *World) addMachine(most int) {
 // address gives a Machine one.
 func (w *World) address(o *unstructured.Unstructured) {
 	w.addressed++
-	set(o, []any{map[string]any{"type": "InternalIP", "address": fmt.Sprintf("10.1.%d.%d", w.addressed/200, 1+w.addressed%200)}}, "status", "addresses")
+	a := fmt.Sprintf("10.1.%d.%d", w.addressed/200, 1+w.addressed%200)
+	set(o, []any{map[string]any{"type": "InternalIP", "address": a}}, "status", "addresses")
+	w.boots(a)
 }
 
 func set(o *unstructured.Unstructured, value any, fields ...string) {
@@ -146,6 +148,7 @@ func (w *World) controlPlaneSpec(name string) clusterv1.LoadBalancerSpec {
 	if w.n(2) == 0 {
 		s.MachineHooks.OnMaxWait = clusterv1.OnMaxWaitBlock
 	}
+	w.drawChecks(&s)
 	return s
 }
 

@@ -6,10 +6,8 @@ import (
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
-	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/member"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxWaits are drawn for LoadBalancers: some pass while a proxy is out of reach, some don't.
@@ -29,6 +27,14 @@ func (w *World) operate() {
 	c := w.server.objects[clusterKind][clusterKey]
 	if c != nil && paused(c) && w.n(4) == 0 {
 		w.writeAsPerson(c, annotated(clusterv1.PausedAnnotation))
+		return
+	}
+	if len(w.mislaid) > 0 && w.n(3) == 0 {
+		w.bringBack()
+		return
+	}
+	if w.Checks && w.n(2) == 0 {
+		w.ail()
 		return
 	}
 	switch w.n(16) {
@@ -134,6 +140,9 @@ func (w *World) tidy() {
 		return
 	}
 	w.furnishCluster()
+	for len(w.mislaid) > 0 {
+		w.bringBack()
+	}
 	if c := w.server.objects[clusterKind][clusterKey]; c != nil && paused(c) {
 		w.writeAsPerson(c, annotated(clusterv1.PausedAnnotation))
 	}
@@ -156,30 +165,8 @@ func (w *World) tidy() {
 	}
 }
 
-// orphaned says that a LoadBalancer sends to targets of whose Machines none is there, and no other one is selected and stays: it leaves all
-// as it is until one comes.
-func (w *World) orphaned() bool {
-	for _, m := range w.machines() {
-		if m.GetDeletionTimestamp() == nil && m.GetLabels()[poolLabel] != "" {
-			return false
-		}
-	}
-	return slices.ContainsFunc(controlNames, func(name string) bool {
-		if l := w.server.objects[loadBalancers][controlKey(name)]; l == nil || l.GetDeletionTimestamp() != nil {
-			return false
-		}
-		serves, there := false, false
-		for _, o := range w.server.objects[targetGroups] {
-			if g := o.(*v1alpha1.TargetGroup); madeFor(g) == name {
-				for _, t := range g.Spec.Targets {
-					serves = serves || t.State != v1alpha1.TargetDraining
-					there = there || w.machine(types.UID(t.UID)) != nil
-				}
-			}
-		}
-		return serves && !there
-	})
-}
+// orphaned says that a LoadBalancer waits for another Machine.
+func (w *World) orphaned() bool { return slices.ContainsFunc(controlNames, w.orphanedOf) }
 
 func paused(o interface{ GetAnnotations() map[string]string }) bool {
 	_, is := o.GetAnnotations()[clusterv1.PausedAnnotation]

@@ -69,19 +69,20 @@ type manager struct {
 	deciding *deciding // nil: no Machines are being reconciled
 }
 
-// heard is which proxies say that they serve, and the version of each one's Lease.
+// heard is which proxies say that they serve, or serve on what they had before the hub changed, and the version of each one's Lease.
 type heard struct {
 	serving map[string]bool
 	known   map[string]bool
+	frozen  map[string]bool
 	leases  map[string]int64
 }
 
 func (h heard) clone() heard {
-	return heard{maps.Clone(h.serving), maps.Clone(h.known), maps.Clone(h.leases)}
+	return heard{maps.Clone(h.serving), maps.Clone(h.known), maps.Clone(h.frozen), maps.Clone(h.leases)}
 }
 
 func newManager(w *World, name string) *manager {
-	m := &manager{heard: heard{map[string]bool{}, map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue(), apQueue: newQueue(), epQueue: newQueue(), asQueue: newQueue()}
+	m := &manager{heard: heard{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int64{}}, w: w, name: name, versions: kit.NewVersions(), lbQueue: newQueue(), adQueue: newQueue(), tgQueue: newQueue(), apQueue: newQueue(), epQueue: newQueue(), asQueue: newQueue()}
 	m.link = newLink(w, m, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports, leases, namespaceKind)
 	for k := range m.cache {
 		m.cache[k] = map[types.NamespacedName]client.Object{}

@@ -118,6 +118,7 @@ func (m *manager) set(k kind, o client.Object, first bool) {
 		case *v1alpha1.Proxy:
 			m.fleet.SetProxy(m.heardOf(o))
 			m.heard.known[o.Name] = true
+			m.heard.frozen[o.Name] = o.Spec.Fenced == nil && hubChanged(o) && o.Status.Through.Addresses == ""
 			m.heard.serving[o.Name] = o.Status.Phase == v1alpha1.ProxyServing
 		case *coordinationv1.Lease:
 			switch {
@@ -142,6 +143,10 @@ func (m *manager) heardOf(p *v1alpha1.Proxy) *v1alpha1.Proxy {
 	if m.w.has(ReportsNotAwaited) {
 		p = p.DeepCopy()
 		p.Status.Reports = ""
+	}
+	if m.w.has(FrozenUnheard) {
+		p = p.DeepCopy()
+		p.Status.Conditions = nil
 	}
 	return p
 }
@@ -168,6 +173,7 @@ func (m *manager) forget(k kind, o client.Object) {
 			m.adQueue.Add(reconcile.Request{NamespacedName: key})
 		case *v1alpha1.Proxy:
 			m.fleet.DeleteProxy(o)
+			delete(m.heard.frozen, o.Name)
 		case *coordinationv1.Lease:
 			m.fleet.DeleteLease(o.Name)
 		}

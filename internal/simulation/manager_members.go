@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -42,6 +43,13 @@ func (m *manager) asked(ctx context.Context, g *v1alpha1.TargetGroup) ([]*proof.
 	if m.w.has(OneProxyAsked) && len(all) > 1 {
 		all = all[:1]
 	}
+	if m.w.has(OldWordCounts) {
+		for i, p := range all {
+			forged := *p
+			forged.Through.TargetGroups = math.MaxInt64
+			all[i] = &forged
+		}
+	}
 	if m.w.has(OpenToMachinesForgotten) {
 		for i, p := range all {
 			all[i] = forgetOpen(p, g.Namespace)
@@ -71,8 +79,16 @@ func forgetOpen(p *proof.Proxy, namespace string) *proof.Proxy {
 type deciding struct {
 	// lb as the cache has it; nil: it hasn't.
 	lb *clusterv1.LoadBalancer
-	// version of the server.
-	version int64
+	// writes counts those that the server had taken.
+	writes int
+	m      *manager
+	// name of the LoadBalancer.
+	name string
+	// frozen is a proxy that the manager knew to serve on what it had before the hub changed; "": none.
+	frozen string
+	standing
+	// orphaned: targets serve, and none of their Machines is there, nor another one that stays.
+	orphaned bool
 }
 
 // workMembers has the Machines of one LoadBalancer reconciled. False: there is none.
@@ -82,7 +98,7 @@ func (m *manager) workMembers() bool {
 	}
 	return m.work(m.mbQueue, reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 		l, _ := m.cache[loadBalancers][r.NamespacedName].(*clusterv1.LoadBalancer)
-		m.deciding = &deciding{l, m.w.server.version}
+		m.deciding = m.w.decides(m, r.Name, l)
 		defer func() { m.deciding = nil }()
 		return m.members.Reconcile(ctx, r)
 	}))

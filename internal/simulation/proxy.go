@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
@@ -19,6 +20,8 @@ type file struct {
 	served map[types.NamespacedName]generation
 	// frontends that it names.
 	frontends map[lb.FrontendID]bool
+	// unhealthy is what checks found so last.
+	unhealthy []lb.Probe
 }
 
 // host is a machine with a proxy on it.
@@ -38,6 +41,8 @@ type host struct {
 	// keeps are frontends that the hub's change must not take from it, and aligned the change that it has lived through.
 	keeps   map[conn]bool
 	aligned int
+	// blind can't reach the servers at these addresses.
+	blind map[netip.Addr]bool
 	// remembers: its present process began with a file, or before the hub's last change.
 	remembers bool
 
@@ -65,9 +70,12 @@ type process struct {
 	wanted            proxy.Wanted
 	// generations are those that wanted was built from.
 	generations map[types.NamespacedName]generation
-	unapplied   *proxy.Wanted
-	dirty       bool // the plane has something new to say
-	begun       bool
+	// found is what its checks found; runs is what it applied last.
+	found     map[lb.Probe]lb.Verdict
+	runs      *lb.Program
+	unapplied *proxy.Wanted
+	dirty     bool // the plane has something new to say
+	begun     bool
 	// own is the Proxy as its watch has it.
 	own *v1alpha1.Proxy
 
@@ -101,7 +109,7 @@ type process struct {
 }
 
 func newHost(w *World, i int) *host {
-	return &host{w: w, name: fmt.Sprintf("edge-%d", i), kernel: w.n(2) == 0, plane: emptyPlane(), refuse: map[uint16]bool{}, keeps: map[conn]bool{}}
+	return &host{w: w, name: fmt.Sprintf("edge-%d", i), kernel: w.n(2) == 0, plane: emptyPlane(), refuse: map[uint16]bool{}, keeps: map[conn]bool{}, blind: map[netip.Addr]bool{}}
 }
 
 // start begins a process; it serves nothing by itself but what the plane goes on with.
@@ -125,11 +133,14 @@ func (h *host) start() {
 		good = &forgets
 	}
 	h.process = process{
-		boot: boot, started: time.Now(), since: h.w.server.version, asked: h.w.incarnation, before: h.w.incarnation, generations: map[types.NamespacedName]generation{},
+		boot: boot, started: time.Now(), since: h.w.server.version, asked: h.w.incarnation, before: h.w.incarnation, generations: map[types.NamespacedName]generation{}, found: map[lb.Probe]lb.Verdict{},
 		view:      proxy.NewViewAfter(proxyPool, build.New(build.Options{ProxyPool: proxyPool}), good),
 		firstFile: true, reread: true, published: "{}", renewAt: time.Now(), spoken: -1, spoke: -1,
 		writtenAt: map[string]time.Time{}, absent: map[string]time.Time{}, held: map[string]time.Time{},
 		untaken: map[string]*v1alpha1.ProxyReport{},
+	}
+	for _, p := range h.disk.unhealthy {
+		h.found[p] = lb.Unhealthy
 	}
 	h.link = newLink(h.w, h, loadBalancers, targetGroups, addresses, classes, tenants, proxies, reports)
 	if good != nil {

@@ -35,6 +35,7 @@ func (h *host) turn() bool {
 	}
 	before := h.wanted
 	next := h.view.Take()
+	next.Program = h.checked(next.Program)
 	h.wanted = next
 	if before.Frozen != nil && next.Frozen == nil {
 		h.w.result.Thawed++
@@ -93,6 +94,12 @@ func (h *host) post(s *stated) {
 func (h *host) apply(next *lb.Program) {
 	if h.fromHub {
 		h.w.judgeDrops(h, h.plane.program, next)
+	}
+	h.runs = next
+	h.plane.verdicts = next.Health
+	if h.w.has(ChecksIgnored) {
+		unchecked := *next
+		unchecked.Health, next = nil, &unchecked
 	}
 	h.plane.apply(next, h.refuse)
 }
@@ -161,7 +168,13 @@ func (h *host) observe() dataplane.Observation {
 
 // traffic opens or ends a connection.
 func (h *host) traffic() {
-	if h.on && h.plane.traffic(h.w.n) {
+	if !h.on {
+		return
+	}
+	if h.plane.traffic(h.w.n) {
 		h.dirty = true
+	}
+	if c := h.plane.opened; c != nil {
+		h.w.judgeOpened(h, *c)
 	}
 }

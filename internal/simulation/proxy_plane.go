@@ -20,6 +20,10 @@ type plane struct {
 	untold map[conn]bool
 	// served are the generations of LoadBalancers that program was built from, by namespace/name.
 	served map[types.NamespacedName]generation
+	// verdicts are what the process found when program was applied.
+	verdicts lb.Health
+	// opened is the connection that was opened last; nil: none was since one ended.
+	opened *conn
 }
 
 // conn is what connections have in common.
@@ -142,16 +146,8 @@ func (p *plane) goesOn(c conn) bool {
 
 // groupOf is the group that a frontend sends to; nil: none.
 func (p *plane) groupOf(f lb.FrontendID) *lb.Group {
-	t := p.program.Tenants[f.Tenant]
-	if t == nil {
-		return nil
-	}
-	for _, x := range t.Frontends {
-		if pool := t.Pools[x.Pool]; x.ID == f && pool != nil {
-			return t.Groups[pool.Group]
-		}
-	}
-	return nil
+	_, g := poolOf(p.program, f)
+	return g
 }
 
 // serves says that a member is in the program, and isn't Draining.
@@ -185,6 +181,7 @@ func (p *plane) sorted() []conn {
 
 // traffic opens or ends a connection. It says whether one ended that somebody may wait for.
 func (p *plane) traffic(n func(int) int) bool {
+	p.opened = nil
 	all := p.sorted()
 	leaving := slices.DeleteFunc(slices.Clone(all), func(c conn) bool { return !p.leaves(c) })
 	ending := all
@@ -203,7 +200,9 @@ func (p *plane) traffic(n func(int) int) bool {
 	if ids := p.frontends(); len(ids) > 0 {
 		f := ids[n(len(ids))]
 		if members := p.members(f); len(members) > 0 {
-			p.conns[conn{f, members[n(len(members))]}]++
+			c := conn{f, members[n(len(members))]}
+			p.conns[c]++
+			p.opened = &c
 		}
 	}
 	return false

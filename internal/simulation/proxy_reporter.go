@@ -112,7 +112,7 @@ func (h *host) keepFile() {
 	}
 	good := *h.told.good
 	good.Memory = h.view.Inbox.Memory()
-	h.disk = file{&good, h.told.served, map[lb.FrontendID]bool{}}
+	h.disk = file{good: &good, served: h.told.served, frontends: map[lb.FrontendID]bool{}, unhealthy: h.unhealthy()}
 	for _, l := range h.told.wanted.Program.Listeners {
 		for _, f := range l.Frontends {
 			h.disk.frontends[f] = true

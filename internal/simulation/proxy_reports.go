@@ -26,6 +26,13 @@ func (h *host) want() map[string]*v1alpha1.ProxyReport {
 			delete(all, v1alpha1.SystemNamespace)
 		}
 	}
+	if h.w.has(FailuresNotReported) {
+		for ns, r := range all {
+			if r.Members = slices.DeleteFunc(r.Members, func(m v1alpha1.ReportedMember) bool { return m.State == v1alpha1.ReportedUnhealthy }); emptyReport(r) {
+				delete(all, ns)
+			}
+		}
+	}
 	if h.w.has(ServesNotSaid) {
 		for ns, r := range all {
 			if r.Serves, r.ServesMissing = nil, nil; emptyReport(r) {

@@ -33,6 +33,10 @@ func (w *World) act() {
 	if w.Machines && w.actMachines() {
 		return
 	}
+	if w.Checks && w.n(12) == 0 {
+		w.hosts[w.n(hosts)].check()
+		return
+	}
 	switch x := w.n(1000); {
 	case x < w.temper.users:
 		w.agents[w.n(len(w.agents))].user()

@@ -26,6 +26,7 @@ func (w *World) settle() {
 			}
 		}
 	}
+	w.mend()
 	for _, l := range w.links() {
 		if l.cut {
 			l.cut = false
@@ -74,6 +75,7 @@ func (w *World) round(d time.Duration) (rested bool) {
 			}
 		}
 		for _, h := range w.hosts {
+			h.checkAll()
 			busy = h.turn() || busy
 			busy = h.report() || busy
 			h.renew()

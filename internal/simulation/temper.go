@@ -47,6 +47,8 @@ type Tempers struct {
 	Failures bool
 	// Starts has processes of proxies start anew again and again, and often hear of one resource late.
 	Starts bool
+	// Swings has people disable Machines, and have them back, again and again.
+	Swings bool
 }
 
 // delay has a manager hear late of what the tempers name.
@@ -79,6 +81,7 @@ func (w *World) refuse() {
 
 // recur has the hub change, or a process start anew, where the tempers have that happen often.
 func (w *World) recur() {
+	w.swing()
 	if w.Tempers.Starts && !w.inside && w.n(40) == 0 {
 		if h := w.hosts[w.n(hosts)]; h.up && h.fromHub {
 			h.die(false)

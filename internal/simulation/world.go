@@ -27,6 +27,8 @@ type Options struct {
 	Changes bool
 	// Machines has the hub operator's namespace have control planes: Machines, and LoadBalancers over them.
 	Machines bool
+	// Checks has LoadBalancers check Machines, whose servers die and come back.
+	Checks bool
 	// Tempers are what the schedule has much of, besides what its seed draws.
 	Tempers Tempers
 	// Steps under faults, before they stop.
