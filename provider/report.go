@@ -93,8 +93,8 @@ func (p *pass) describeTargets(l *clusterv1.LoadBalancer) {
 	}
 	p.targetKind = kind.String()
 	s, err := metav1.LabelSelectorAsSelector(l.Spec.Selector)
-	if err == nil && s.Empty() && kind.Kind == "Machine" {
-		s, err = member.Selector(l)
+	if of := member.KindOf(kind.Kind); err == nil && s.Empty() && of != "" {
+		s, err = of.Selector(l)
 	}
 	if err != nil {
 		s = labels.Nothing()

@@ -98,8 +98,8 @@ func newDrainTargetCommand() *cobra.Command {
 		Short: "Drain a target of a TargetGroup, or all of them",
 		Long: `Writes state Draining to a target in spec.targets of a TargetGroup of the hub; without TARGET, to all that are there. The targets of a
 group that an agent writes are Nodes: see drain node. All of those at once are drained by the annotation
-loadbalancer.cluster.x-k8s.io/disabled on the group. Those of a group that the manager makes are Machines of Cluster API, which are
-drained by that annotation on each of them, from all LoadBalancers that send there.
+loadbalancer.cluster.x-k8s.io/disabled on the group. Those of a group that the manager makes are Machines of Cluster API, or
+Nodes of the hub, which are drained by that annotation on each of them, from all LoadBalancers that send there.
 ` + drainLong,
 		Example: `  fairlead drain target databases db-2 -n prod-eu --dry-run
   fairlead drain target databases -n prod-eu --force`,

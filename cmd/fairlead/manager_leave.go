@@ -13,10 +13,10 @@ func newManagerLeaveCommand() *cobra.Command {
 	o, leave := hubFlags{}, cli.LeaveOptions{}
 	c := &cobra.Command{
 		Use:   "leave",
-		Short: "Take off Cluster API's Machines what managers wrote, when those are gone for good",
+		Short: "Take off Cluster API's Machines and the hub's Nodes what managers wrote, when those are gone for good",
 		Long: `A Machine behind a LoadBalancer is held by a hook, which a manager lifts. Where managers are gone for good nobody lifts it, and Machines
 that are deleted would wait for ever. This takes hooks, states and the labels that managers gave off all Machines of this API
-server. What others wrote there stays, the annotation loadbalancer.cluster.x-k8s.io/disabled too. Nothing else is changed: what proxies
+server, and states off its Nodes. What others wrote there stays, the annotation loadbalancer.cluster.x-k8s.io/disabled too. Nothing else is changed: what proxies
 serve they serve on, and a Machine that is deleted from now on is drained by nobody.
 
 Stop all managers first: one that runs writes it again. So it is refused while one leads, unless --force is given. A manager that runs without
@@ -24,7 +24,7 @@ Stop all managers first: one that runs writes it again. So it is refused while o
 left as they are without --paused. It may be run again at any time.
 
 Exit codes:
-  0  no Machine carries anything any more; or a dry run that would not be refused
+  0  no Machine or Node carries anything any more; or a dry run that would not be refused
   1  refused, or something is left; what and the fix is printed
   2  it could not be asked: a wrong flag, no connection, no permission`,
 		Example: `  fairlead manager leave --kubeconfig hub.kubeconfig --dry-run

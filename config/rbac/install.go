@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-//go:embed hub/*.yaml cluster-api/*.yaml management/*.yaml tenant/*.yaml
+//go:embed hub/*.yaml cluster-api/*.yaml management/*.yaml nodes/*.yaml tenant/*.yaml
 var files embed.FS
 
 // FieldManager is the name under which manifests are applied.
@@ -34,6 +34,9 @@ func Hub() ([]*unstructured.Unstructured, error) { return read("hub") }
 
 // ClusterAPI returns what a hub that Cluster API runs in gets beside those of Hub, likewise.
 func ClusterAPI() ([]*unstructured.Unstructured, error) { return read("cluster-api") }
+
+// Nodes returns what a hub whose LoadBalancers have its own Nodes as targets gets beside those of Hub, likewise.
+func Nodes() ([]*unstructured.Unstructured, error) { return read("nodes") }
 
 // Management returns what a management cluster that isn't the hub gets beside those of Tenant, likewise.
 func Management() ([]*unstructured.Unstructured, error) { return read("management") }
@@ -80,6 +83,9 @@ func InstallHub(ctx context.Context, cfg *rest.Config) error { return install(ct
 func InstallClusterAPI(ctx context.Context, cfg *rest.Config) error {
 	return install(ctx, cfg, "cluster-api")
 }
+
+// InstallNodes applies what a hub whose LoadBalancers have its own Nodes as targets gets beside those of InstallHub, likewise.
+func InstallNodes(ctx context.Context, cfg *rest.Config) error { return install(ctx, cfg, "nodes") }
 
 // InstallManagement applies what a management cluster that isn't the hub gets beside those of InstallTenant, likewise.
 func InstallManagement(ctx context.Context, cfg *rest.Config) error {

@@ -42,7 +42,7 @@ func TestOneClusterMayBeHubAndTenant(t *testing.T) {
 	}
 }
 
-// What every hub gets reads no Secret and names no kinds by *; what only a hub of Cluster API needs is applied by itself.
+// What every hub gets reads no Secret, writes no Node and names no kinds by *; what only some hubs need is applied by itself.
 func TestNobodyReadsSecretsUnlessAsked(t *testing.T) {
 	of := func(name string, read func() ([]*unstructured.Unstructured, error)) (all []string) {
 		objects, err := read()
@@ -63,6 +63,14 @@ func TestNobodyReadsSecretsUnlessAsked(t *testing.T) {
 			}
 		}
 		return all
+	}
+	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){"hub": rbac.Hub, "cluster-api": rbac.ClusterAPI} {
+		if slices.Contains(of(name, read), "nodes") {
+			t.Errorf("a role of %s is for Nodes", name)
+		}
+	}
+	if all := of("nodes", rbac.Nodes); !slices.Contains(all, "nodes") || slices.Contains(all, "secrets") {
+		t.Errorf("for Nodes, the resources are %v", all)
 	}
 	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){"hub": rbac.Hub, "tenant": rbac.Tenant} {
 		all := of(name, read)

@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/controller/lead"
+	"fairlead.dev/fairlead/internal/machines"
 	"fairlead.dev/fairlead/internal/patience"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -160,6 +161,7 @@ func managerCache() cache.Options {
 				cache.AllNamespaces:      {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.AgentLease)},
 			}},
 			&v1alpha1.TargetGroup{}:      {Transform: withoutAnnotations},
+			&corev1.Node{}:               {Transform: trimmedNode},
 			&corev1.Service{}:            served,
 			&discoveryv1.EndpointSlice{}: served,
 			&corev1.ServiceAccount{}:     ours,
@@ -169,6 +171,15 @@ func managerCache() cache.Options {
 			&rbacv1.ClusterRoleBinding{}: ours,
 		},
 	}
+}
+
+// trimmedNode leaves out what nobody here reads of Nodes, which are most of them: images, conditions, who wrote what. The manager writes
+// single annotations of theirs.
+func trimmedNode(in any) (any, error) {
+	if n, ok := in.(*corev1.Node); ok {
+		return machines.Trim(n), nil
+	}
+	return in, nil
 }
 
 // withoutAnnotations leaves out what nobody here reads of TargetGroups, which may be most of them: tenants write it. What is

@@ -48,9 +48,11 @@
 //	trafficDistribution, and this proxy has no zone   NotSupported      without: all zones alike, this proxy's Refused
 //	class's clientAddress that is unknown             Invalid           without: hidden
 //	sessionAffinityTimeout other than 3h              NotSupported      without: a client keeps its target until targets change
-//	targetKind Machine in a Tenant's namespace, Node  NotSupported      without: TargetGroups labelled fairlead.dev/for
+//	targetKind Machine, Node in a Tenant's namespace  NotSupported      without: TargetGroups labelled fairlead.dev/for
+//	clusterName with targetKind Node                  Invalid           without: no Node is added
 //	targetKind of another kind                        Invalid           without: the same
-//	machineHooks, addressTypes, and not of Machines   NotSupported      without
+//	machineHooks, and not of Machines                 NotSupported      without
+//	addressTypes, and of neither Machines nor Nodes   NotSupported      without
 //	role ControlPlane in a Tenant's namespace         NotSupported      without: nothing is published
 //	endpoint, alternateEndpoints of another role      NotSupported      without
 //	drainTimeout, idleTimeout out of bounds           Invalid           without: the default
@@ -85,7 +87,6 @@
 //	sessionAffinityTimeout                            -                 honoured
 //	idleTimeout, drainTimeout, healthCheck            NotSupported      without
 //	addressPools                                      NotSupported      without
-//	targetKind Machine                                NotSupported      without: TargetGroups labelled fairlead.dev/for
 //	class's addressPools, defaults                    NotSupported      without
 //	target known by a name alone                      NotSupported      that target
 //	loopback and link-local addresses                 TargetNotAllowed  that address, whatever targetCIDRs say

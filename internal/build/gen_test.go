@@ -75,7 +75,7 @@ func drawLoadBalancer(t *rapid.T) *clusterv1.LoadBalancer {
 		DrainTimeout:    drawDuration(t, "drainTimeout"),
 		IdleTimeout:     drawDuration(t, "idleTimeout"),
 		SessionAffinity: rapid.SampledFrom([]clusterv1.SessionAffinity{"", "None", "ClientIP"}).Draw(t, "affinity"),
-		TargetKind:      rapid.SampledFrom([]*clusterv1.KindReference{nil, nil, nil, {Kind: "Machine"}, {Kind: "Moose"}}).Draw(t, "kind"),
+		TargetKind:      rapid.SampledFrom([]*clusterv1.KindReference{nil, nil, nil, {Kind: "Machine"}, {Kind: "Node"}, {Kind: "Moose"}}).Draw(t, "kind"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "ports") {
 		l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{

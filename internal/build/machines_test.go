@@ -7,6 +7,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/member"
 )
 
 // Machines are resolved for classes with proxies or a Service of the hub, in namespaces of no Tenant; elsewhere a LoadBalancer says that they aren't.
@@ -38,8 +39,8 @@ func TestMachines(t *testing.T) {
 		if c.class != nil {
 			class = c.class(class)
 		}
-		if yes, _ := OfMachines(l, class, c.tenant); yes != c.yes {
-			t.Errorf("%s: %v", name, yes)
+		if kind, _ := Resolved(l, class, c.tenant); (kind == member.Machines) != c.yes {
+			t.Errorf("%s: %q", name, kind)
 		}
 		problems := Validate(l, class, c.tenant)
 		var fields []string

@@ -18,7 +18,7 @@ func (f *findings) classHooksOnly(class *v1alpha1.LoadBalancerClass) {
 // onOthers finds what a LoadBalancer can't ask of a load balancer that somebody else manages: it is told of its Machines, and of nothing else.
 func (f *findings) onOthers(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) {
 	s, ref := &l.Spec, class.Spec.HooksOnly.InfrastructureRef
-	if machines, why := OfMachines(l, class, tenant); !machines {
+	if kind, why := Resolved(l, class, tenant); kind == "" {
 		if why == "" {
 			why = "only Machines are held: set spec.clusterName, or use another class"
 		}

@@ -19,6 +19,7 @@ func TestLoadBalancersOfOthers(t *testing.T) {
 	}{
 		"Machines":             {},
 		"TargetGroups":         {change: func(s *spec) { s.ClusterName = "" }, field: "spec.targetKind", effect: lb.Refused},
+		"Nodes":                {change: func(s *spec) { s.ClusterName, s.TargetKind = "", &clusterv1.KindReference{Kind: "Node"} }, field: "spec.targetKind", effect: lb.Refused},
 		"of a Tenant":          {tenant: &v1alpha1.Tenant{}, field: "spec.targetKind", effect: lb.Refused},
 		"sources":              {change: func(s *spec) { s.SourceRanges = []string{"10.0.0.0/8"} }, field: "spec.sourceRanges", effect: lb.Refused},
 		"the PROXY protocol":   {change: func(s *spec) { s.ProxyProtocol = "V2" }, field: "spec.proxyProtocol", effect: lb.Refused},

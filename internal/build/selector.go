@@ -1,11 +1,13 @@
 package build
 
 import (
+	"fmt"
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/member"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -14,24 +16,35 @@ import (
 // Kinds of targets.
 const (
 	kindTargetGroup = "TargetGroup"
-	kindMachine     = "Machine"
-	kindNode        = "Node"
+	kindMachine     = string(member.Machines)
+	kindNode        = string(member.Nodes)
 )
 
-// OfMachines says whether the manager resolves a LoadBalancer's targets from Machines into TargetGroups; if they are Machines and it
-// doesn't, why not, and what to do. class is the LoadBalancer's, nil if that doesn't exist; tenant is its namespace's, nil if that has none.
-func OfMachines(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) (yes bool, why string) {
+// Resolved is the kind of the objects from which the manager resolves a LoadBalancer's targets into TargetGroups, be they Machines or
+// Nodes; "": it selects TargetGroups, or why says why they aren't resolved, and what to do. class is the LoadBalancer's, nil if that doesn't
+// exist; tenant is its namespace's, nil if that has none.
+func Resolved(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) (kind member.Kind, why string) {
+	kind = member.KindOf(targetKind(l))
 	switch {
-	case targetKind(l) != kindMachine:
-		return false, ""
+	case kind == "":
+		return "", ""
 	case tenant != nil:
-		// Whoever writes LoadBalancers there could hold Machines, and read of them.
-		return false, "in a Tenant's namespace Machines are not resolved: select TargetGroups, or make it in a namespace of no Tenant"
-	case class != nil && class.Spec.Proxy == nil && class.Spec.Service == nil && class.Spec.InfrastructureTemplate == nil && class.Spec.HooksOnly == nil:
-		return false, "Machines are resolved for classes with proxy, service, infrastructureTemplate or hooksOnly alone: use one, or select TargetGroups"
+		// Whoever writes LoadBalancers there could hold Machines, mark the hub's Nodes, and read of both.
+		return "", fmt.Sprintf("in a Tenant's namespace %ss are not resolved: select TargetGroups, or make it in a namespace of no Tenant", kind)
+	case class == nil:
+	case class.Spec.Proxy == nil && class.Spec.Service == nil && class.Spec.InfrastructureTemplate == nil && class.Spec.HooksOnly == nil:
+		return "", fmt.Sprintf("%ss are resolved for classes with proxy, service, infrastructureTemplate or hooksOnly alone: use one, or select TargetGroups", kind)
+	case class.Spec.HooksOnly != nil && kind == member.Nodes:
+		return "", "with hooksOnly somebody else's load balancer is told of Machines, and Nodes have no hooks: use another class"
 	}
-	return true, ""
+	return kind, ""
 }
+
+// OfMachines says that a LoadBalancer's targets are Machines, whatever else keeps them from being resolved.
+func OfMachines(l *clusterv1.LoadBalancer) bool { return targetKind(l) == kindMachine }
+
+// KindOf is the kind of a LoadBalancer's targets that would be resolved, whatever else keeps them from being so; "": it selects TargetGroups.
+func KindOf(l *clusterv1.LoadBalancer) member.Kind { return member.KindOf(targetKind(l)) }
 
 // clusterNameLabel is Cluster API's.
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
@@ -61,7 +74,7 @@ func Selector(l *clusterv1.LoadBalancer) (labels.Selector, error) {
 	s := l.Spec.Selector
 	empty := s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
 	if targetKind(l) != kindTargetGroup {
-		// Not looked at, but mended now rather than when Machines are resolved.
+		// Whoever resolves them looks at it, and a proxy doesn't.
 		if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
 			return labels.Nothing(), err
 		}

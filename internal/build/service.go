@@ -54,8 +54,8 @@ func (f *findings) onService(l *clusterv1.LoadBalancer, of *v1alpha1.LoadBalance
 	if s.IdleTimeout != nil && s.IdleTimeout.Duration != 0 {
 		f.without("spec.idleTimeout", clusterv1.ReasonNotSupported, "idle connections stay open as long as the hub's implementation of Services lets them: remove it")
 	}
-	// Machines are held for so long.
-	if machines, _ := OfMachines(l, of, tenant); s.DrainTimeout != nil && s.DrainTimeout.Duration != 0 && !machines {
+	// Machines are held, and Nodes listed, for so long.
+	if kind, _ := Resolved(l, of, tenant); s.DrainTimeout != nil && s.DrainTimeout.Duration != 0 && kind == "" {
 		f.without("spec.drainTimeout", clusterv1.ReasonNotSupported, "open connections of a draining target are not cut: remove it")
 	}
 	if len(s.AddressPools) > 0 {

@@ -8,6 +8,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/member"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -158,24 +159,22 @@ func (f *findings) endpoint(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalan
 
 // targets finds what is wrong with the kind of the targets, and what goes with another kind.
 func (f *findings) targets(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, tenant *v1alpha1.Tenant) {
-	machines, why := OfMachines(l, class, tenant)
+	resolved, why := Resolved(l, class, tenant)
 	switch kind := targetKind(l); {
-	case machines, kind == kindTargetGroup:
+	case resolved != "", kind == kindTargetGroup:
 	case why != "":
 		f.without("spec.targetKind", clusterv1.ReasonNotSupported, "%s", why)
-	case kind == kindNode:
-		f.without("spec.targetKind", clusterv1.ReasonNotSupported, "targets of kind %s are not resolved yet: make a TargetGroup with the label %s: %s, or select TargetGroups", kind, v1alpha1.LabelFor, l.Name)
 	default:
-		f.without("spec.targetKind", clusterv1.ReasonInvalid, "kind %q is unknown: use TargetGroup or Machine", kind)
+		f.without("spec.targetKind", clusterv1.ReasonInvalid, "kind %q is unknown: use TargetGroup, Machine or Node", kind)
 	}
-	if machines {
-		return
+	if resolved == member.Nodes && l.Spec.ClusterName != "" {
+		f.without("spec.clusterName", clusterv1.ReasonInvalid, "Nodes are this cluster's own, of no Cluster, and none is added while it says so: remove it, or use targets of kind Machine")
 	}
-	if l.Spec.MachineHooks != nil {
+	if l.Spec.MachineHooks != nil && resolved != member.Machines {
 		f.without("spec.machineHooks", clusterv1.ReasonNotSupported, "only Machines are hooked: remove it")
 	}
-	if len(l.Spec.AddressTypes) > 0 {
-		f.without("spec.addressTypes", clusterv1.ReasonNotSupported, "only Machines' addresses are chosen from: remove them")
+	if len(l.Spec.AddressTypes) > 0 && resolved == "" {
+		f.without("spec.addressTypes", clusterv1.ReasonNotSupported, "only Machines' and Nodes' addresses are chosen from: remove them")
 	}
 }
 

@@ -167,7 +167,14 @@ func TestValidate(t *testing.T) {
 		"control plane": {lb: func(s *spec) {
 			s.Role, s.Ports, s.Endpoint, s.AlternateEndpoints = "ControlPlane", nil, &clusterv1.Endpoint{Host: "x", Port: 1}, []clusterv1.Endpoint{{}}
 		}},
-		"Nodes":                  {lb: func(s *spec) { s.TargetKind = &clusterv1.KindReference{Kind: "Node"} }, reason: clusterv1.ReasonNotSupported, field: "spec.targetKind", costs: none},
+		"Nodes": {lb: func(s *spec) {
+			s.TargetKind, s.AddressTypes = &clusterv1.KindReference{Kind: "Node"}, []string{"InternalIP"}
+		}},
+		"Nodes, a Tenant's":  {lb: func(s *spec) { s.TargetKind = &clusterv1.KindReference{Kind: "Node"} }, tenant: &tenant{}, reason: clusterv1.ReasonNotSupported, field: "spec.targetKind", costs: none},
+		"Nodes of a Cluster": {lb: func(s *spec) { s.TargetKind, s.ClusterName = &clusterv1.KindReference{Kind: "Node"}, "prod" }, reason: clusterv1.ReasonInvalid, field: "spec.clusterName", costs: none},
+		"Nodes, hooked": {lb: func(s *spec) {
+			s.TargetKind, s.MachineHooks = &clusterv1.KindReference{Kind: "Node"}, &clusterv1.MachineHooks{}
+		}, reason: clusterv1.ReasonNotSupported, field: "spec.machineHooks", costs: none},
 		"Moose":                  {lb: func(s *spec) { s.TargetKind = &clusterv1.KindReference{Kind: "Moose", APIGroup: "example.com"} }, reason: clusterv1.ReasonInvalid, field: "spec.targetKind", costs: none},
 		"drainTimeout":           {lb: func(s *spec) { s.DrainTimeout = duration(-1) }, reason: clusterv1.ReasonInvalid, field: "spec.drainTimeout", costs: none},
 		"idleTimeout":            {lb: func(s *spec) { s.IdleTimeout = duration(1 << 62) }, reason: clusterv1.ReasonInvalid, field: "spec.idleTimeout", costs: none},

@@ -27,7 +27,7 @@ func (h *Hub) unhold(ctx context.Context, out *Leave) error {
 	freed := 0
 	var failed []error
 	for _, l := range found {
-		if yes, _ := build.OfMachines(l, nil, nil); !yes || !heldHere(l) {
+		if !build.OfMachines(l) || !heldHere(l) {
 			continue
 		}
 		if err := h.unholdOne(ctx, l); err != nil {

@@ -92,8 +92,8 @@ func (t Targets) find(o *Objects) ([]place, error) {
 	i := slices.IndexFunc(g.Spec.Targets, func(x v1alpha1.Target) bool { return x.Name == t.Target })
 	if i < 0 {
 		fix := ""
-		if ofMachines(g) {
-			fix = generatedFix(t.Namespace, t.Target)
+		if of := generatedFrom(g); of != "" {
+			fix = generatedFix(of, t.Namespace, t.Target)
 		}
 		return nil, fmt.Errorf("%w %s: the group has no such target in spec.targets: it has %s%s", ErrTarget, t, some(targetNames(g)), fix)
 	}
@@ -167,7 +167,7 @@ func unfinished(o *Objects, p place) (text, fix string) {
 	name := g.Spec.Targets[p.index].Name
 	m := memberStatus(g, p.index)
 	switch {
-	case !g.Drains(p.index) && ofMachines(g):
+	case !g.Drains(p.index) && generatedFrom(g) != "":
 		return name + ": the manager has yet to have it drain", seeTo(g)
 	case !g.Drains(p.index):
 		return name + ": the agent has yet to write to the hub that it drains", "See to the tenant's agent: fairlead explain node " + name

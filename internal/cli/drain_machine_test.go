@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/machines"
 	"fairlead.dev/fairlead/internal/member"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +52,7 @@ func drainHub(t *testing.T, kinds []string, objects ...client.Object) *Hub {
 	for _, kind := range kinds {
 		mapper.Add(clusterAPI.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("TargetGroup"), meta.RESTScopeNamespace)
 	mapper.Add(clusterv1.GroupVersion.WithKind("LoadBalancer"), meta.RESTScopeNamespace)
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).Build()

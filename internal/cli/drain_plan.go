@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,9 @@ func PlanDrain(o *Objects, t Targets) (Drain, error) {
 	}
 	places = o.everywhere(places)
 	d := Drain{Subject: t.String(), State: DrainPlanned, LoadBalancers: []DrainLine{}, standing: o.standing(places)}
-	d.ofMachines = slices.ContainsFunc(places, func(p place) bool { return ofMachines(p.group) })
+	for _, p := range places {
+		d.madeFrom = cmp.Or(d.madeFrom, generatedFrom(p.group))
+	}
 	d.look(places)
 	leaving := map[memberID]bool{}
 	for _, p := range places {
@@ -30,13 +33,15 @@ func PlanDrain(o *Objects, t Targets) (Drain, error) {
 	seen := map[string]bool{}
 	for _, p := range places {
 		for _, l := range usersOf(o, p.group) {
-			if !seen[l.Name] {
-				seen[l.Name] = true
+			if key := l.Namespace + "/" + l.Name; !seen[key] {
+				seen[key] = true
 				d.LoadBalancers = append(d.LoadBalancers, drainLine(o, l, leaving))
 			}
 		}
 	}
-	slices.SortFunc(d.LoadBalancers, func(a, b DrainLine) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(d.LoadBalancers, func(a, b DrainLine) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return d, nil
 }
 

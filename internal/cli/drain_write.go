@@ -10,6 +10,7 @@ import (
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/agent/node"
+	rules "fairlead.dev/fairlead/internal/member"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +60,7 @@ func annotate(ctx context.Context, c client.Client, o client.Object, undo bool, 
 	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, body), client.FieldOwner(drainManager))
 }
 
-// DrainTargets tells targets of a TargetGroup to drain, or with undo to take connections again: Machines by their annotation, others
+// DrainTargets tells targets of a TargetGroup to drain, or with undo to take connections again: Machines and Nodes by their annotation, others
 // in spec. A write of spec raises the group's generation, so that what the manager says of an earlier drain is not taken for this
 // one's. still says what keeps some from taking connections after an undo; empty: nothing.
 func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) (still string, err error) {
@@ -72,7 +73,7 @@ func (h *Hub) DrainTargets(ctx context.Context, t Targets, undo bool) (still str
 			return err
 		}
 		places, err := t.find(&Objects{TargetGroups: []*v1alpha1.TargetGroup{g}})
-		if err == nil && ofMachines(g) {
+		if err == nil && generatedFrom(g) != "" {
 			ofTheirs = places
 			return nil
 		}
@@ -169,11 +170,14 @@ func (h *Hub) Look(ctx context.Context, namespace string) (*Objects, error) {
 func (d *Drain) Follow(ctx context.Context, hub *Hub, t Targets, every time.Duration, told func(*Drain)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last := ""
+	last, namespace := "", t.Namespace
+	if d.madeFrom == rules.Nodes {
+		namespace = "" // it drains from LoadBalancers of all
+	}
 	for {
-		o, err := hub.Look(ctx, t.Namespace)
-		if err == nil && d.ofMachines {
-			o.Machines, err = hub.lookAtMachines(ctx, t.Namespace)
+		o, err := hub.Look(ctx, namespace)
+		if err == nil && d.madeFrom != "" {
+			o.Machines, err = hub.lookAtMachines(ctx, d.madeFrom, t.Namespace)
 		}
 		switch {
 		case ctx.Err() != nil:

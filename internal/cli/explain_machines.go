@@ -6,17 +6,21 @@ import (
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	"fairlead.dev/fairlead/internal/build"
 	rules "fairlead.dev/fairlead/internal/member"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// machinesRungs says what the manager says of the Machines that are l's targets; of other targets there is none.
+// machinesRungs says what the manager says of the Machines or Nodes that are l's targets; of other targets there is none.
 func machinesRungs(l *clusterv1.LoadBalancer) []Rung {
 	c := meta.FindStatusCondition(l.Status.Conditions, clusterv1.ConditionTargetsFollowed)
 	if c == nil {
 		return nil
 	}
 	r := Rung{Name: "machines"}
+	if build.KindOf(l) == rules.Nodes {
+		r.Name = "nodes"
+	}
 	r.fromCondition(c, Warning) // they stay as they are, and serve
 	all := 0
 	for i := range l.Status.Targets {

@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/machines"
 	"fairlead.dev/fairlead/internal/member"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaveOptions say what of the managers' is taken off Machines.
+// LeaveOptions say what of the managers' is taken off Machines and Nodes.
 type LeaveOptions struct {
 	// DryRun: nothing is written.
 	DryRun bool
@@ -37,13 +38,14 @@ type LeaveOptions struct {
 	Paused bool
 }
 
-// leaves is one Machine that carries something.
+// leaves is one Machine or Node that carries something.
 type leaves struct {
 	*unstructured.Unstructured
+	kind member.Kind
 	line *LeaveLine
 }
 
-// Leave takes off all Machines what managers wrote there, and calls told with each as it is done. What fails at one is said of
+// Leave takes off all Machines and Nodes what managers wrote there, and calls told with each as it is done. What fails at one is said of
 // that one, and the others go on; an error is that nothing could be asked.
 func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (Leave, error) {
 	out := Leave{Machines: []LeaveLine{}}
@@ -67,21 +69,23 @@ func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (
 	if err != nil {
 		return out, fmt.Errorf("looking for Machines: %w", err)
 	}
-	if kind.Empty() {
-		out.State, out.Message, out.Fix = LeaveDone, "this API server serves no Machines, so that there is nothing to take off", ""
-		return out, nil
-	}
-	found, err := h.marked(ctx, kind)
+	found, unseen, err := h.allMarked(ctx, kind, o.Agent)
 	if err != nil {
 		return out, err
+	}
+	if kind.Empty() && len(found) == 0 && unseen == "" {
+		out.State, out.Message, out.Fix = LeaveDone, "this API server serves no Machines, and no Node carries anything, so that there is nothing to take off", ""
+		return out, nil
 	}
 	stills := map[types.NamespacedName]string{}
 	var left []string
 	for i := range found {
 		m := &found[i]
-		still, err := h.still(ctx, m.Unstructured, stills)
-		if err != nil {
-			return out, err
+		still := ""
+		if m.kind == member.Machines {
+			if still, err = h.still(ctx, m.Unstructured, stills); err != nil {
+				return out, err
+			}
 		}
 		switch {
 		case still != "" && !o.Paused:
@@ -90,7 +94,7 @@ func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (
 		case o.DryRun:
 			m.line.State = LeavePlanned
 		default:
-			if err := h.takeOff(ctx, m.Unstructured); err != nil {
+			if err := h.takeOff(ctx, m); err != nil {
 				m.line.State, m.line.Message = LeaveLeft, err.Error()
 				left = append(left, m.line.String()+": "+err.Error())
 			} else {
@@ -108,7 +112,7 @@ func (h *Hub) Leave(ctx context.Context, o LeaveOptions, told func(LeaveLine)) (
 		out.State, out.Message = LeaveLeft, some(left)
 		out.Fix = "Run it again once they are paused no longer, or with --paused; see to what else is said."
 	default:
-		if err := h.lookAfter(ctx, kind, o.by(), &out); err != nil || out.State != LeaveDone || !o.Agent {
+		if err := h.lookAfter(ctx, kind, o, &out); err != nil || out.State != LeaveDone || !o.Agent {
 			return out, err
 		}
 		return out, h.unhold(ctx, &out)
@@ -125,12 +129,16 @@ func (o *LeaveOptions) by() string {
 }
 
 // lookAfter looks once more: one that runs on would have written it again.
-func (h *Hub) lookAfter(ctx context.Context, kind schema.GroupVersionKind, by string, out *Leave) error {
-	again, err := h.marked(ctx, kind)
+func (h *Hub) lookAfter(ctx context.Context, kind schema.GroupVersionKind, o LeaveOptions, out *Leave) error {
+	again, unseen, err := h.allMarked(ctx, kind, o.Agent)
 	if err != nil {
 		return err
 	}
-	out.State, out.Message = LeaveDone, fmt.Sprintf("%s carry nothing of %s %s's any more", count(len(out.Machines), "Machine"), article(by), by)
+	by := o.by()
+	out.State, out.Message = LeaveDone, fmt.Sprintf("%s carry nothing of %s %s's any more", out.all(), article(by), by)
+	if unseen != "" {
+		out.Message += "; " + unseen
+	}
 	if len(again) > 0 {
 		out.State, out.Message = LeaveLeft, fmt.Sprintf("%s carries it again: %s %s is at work", again[0].line, article(by), by)
 		out.Fix = fmt.Sprintf("Stop all %ss, and run it again.", by)
@@ -167,38 +175,54 @@ func (h *Hub) leads(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("%s %s leads: it renewed its Lease %s ago", by, *lease.Spec.HolderIdentity, short(ago)), nil
 }
 
-// marked are the Machines that carry something of a manager's, sorted by namespace and name.
-func (h *Hub) marked(ctx context.Context, kind schema.GroupVersionKind) ([]leaves, error) {
+// allMarked are the Machines, of that kind, and, beside a manager, the Nodes that carry something. unseen says why that isn't known of
+// Nodes; "": it is.
+func (h *Hub) allMarked(ctx context.Context, machine schema.GroupVersionKind, agent bool) (out []leaves, unseen string, err error) {
+	if !machine.Empty() {
+		var hidden bool
+		if out, hidden, err = h.marked(ctx, member.Machines, machine); err == nil && hidden {
+			err = errors.New("you may not list Machines of all namespaces: use the kubeconfig of Cluster API's operator")
+		}
+	}
+	if err != nil || agent {
+		return out, "", err
+	}
+	nodes, hidden, err := h.marked(ctx, member.Nodes, corev1.SchemeGroupVersion.WithKind("Node"))
+	if hidden {
+		unseen = "whether Nodes carry anything can't be told, for you may not list them"
+	}
+	return append(out, nodes...), unseen, err
+}
+
+// marked are those of a kind that carry something of a manager's, sorted by namespace and name; hidden: they may not be listed.
+func (h *Hub) marked(ctx context.Context, of member.Kind, kind schema.GroupVersionKind) (out []leaves, hidden bool, err error) {
 	page := &unstructured.UnstructuredList{}
 	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	o := &Objects{}
-	all, err := list(ctx, h, o, "machines", page, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
-	if err == nil && o.hidden("machines") {
-		err = errors.New("you may not list Machines of all namespaces: use the kubeconfig of Cluster API's operator")
-	}
+	resource := strings.ToLower(string(of)) + "s"
+	all, err := list(ctx, h, o, resource, page, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var out []leaves
 	for _, m := range all {
-		if takes := written(m); len(takes) > 0 {
-			out = append(out, leaves{m, &LeaveLine{Namespace: m.GetNamespace(), Name: m.GetName(), Deleting: m.GetDeletionTimestamp() != nil, Takes: takes}})
+		if takes := written(of, m); len(takes) > 0 {
+			out = append(out, leaves{m, of, &LeaveLine{Namespace: m.GetNamespace(), Name: m.GetName(), Deleting: m.GetDeletionTimestamp() != nil, Takes: takes}})
 		}
 	}
 	slices.SortFunc(out, func(a, b leaves) int { return a.line.compare(b.line) })
-	return out, nil
+	return out, o.hidden(resource), nil
 }
 
-// written are the keys of what managers wrote to a Machine, sorted.
-func written(m *unstructured.Unstructured) []string {
-	had, keeps := m.GetAnnotations(), member.Strip(m.GetAnnotations())
+// written are the keys of what managers wrote to a Machine or Node, sorted.
+func written(of member.Kind, m *unstructured.Unstructured) []string {
+	had, keeps := m.GetAnnotations(), of.Strip(m.GetAnnotations())
 	var out []string
 	for key := range had {
 		if _, stays := keeps[key]; !stays {
 			out = append(out, key)
 		}
 	}
-	if labelled(m) {
+	if of == member.Machines && labelled(m) {
 		out = append(out, labelOf+member.NameLabel)
 	}
 	slices.Sort(out)
@@ -260,19 +284,19 @@ func (h *Hub) still(ctx context.Context, u *unstructured.Unstructured, of map[ty
 	return why, nil
 }
 
-// takeOff writes one Machine as it is without what managers wrote. One that is gone is no error.
-func (h *Hub) takeOff(ctx context.Context, m *unstructured.Unstructured) error {
+// takeOff writes one Machine or Node as it is without what managers wrote. One that is gone is no error.
+func (h *Hub) takeOff(ctx context.Context, m *leaves) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		next := m.DeepCopy()
-		if labelled(m) {
+		if m.kind == member.Machines && labelled(m.Unstructured) {
 			labels := maps.Clone(next.GetLabels())
 			delete(labels, member.NameLabel)
 			next.SetLabels(labels)
 		}
-		next.SetAnnotations(member.Strip(m.GetAnnotations()))
-		err := h.client.Patch(ctx, next, client.MergeFromWithOptions(m, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager))
+		next.SetAnnotations(m.kind.Strip(m.GetAnnotations()))
+		err := h.client.Patch(ctx, next, client.MergeFromWithOptions(m.Unstructured, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager))
 		if apierrors.IsConflict(err) {
-			return errors.Join(h.client.Get(ctx, client.ObjectKeyFromObject(m), m), err)
+			return errors.Join(h.client.Get(ctx, client.ObjectKeyFromObject(m), m.Unstructured), err)
 		}
 		return err
 	})

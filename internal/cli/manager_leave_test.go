@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/member"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,7 +42,7 @@ func hookedBy(annotations map[string]string) map[string]string {
 func leaveHub(t *testing.T, objects ...client.Object) *Hub {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, clusterv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, clusterv1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -52,6 +53,7 @@ func leaveHub(t *testing.T, objects ...client.Object) *Hub {
 		scheme.AddKnownTypeWithName(clusterAPI.WithKind(kind), &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(clusterAPI.WithKind(kind+"List"), &unstructured.UnstructuredList{})
 	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	mapper.Add(clusterv1.GroupVersion.WithKind("LoadBalancer"), meta.RESTScopeNamespace)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	return &Hub{client: fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).Build(), clock: &clock{}}
@@ -110,7 +112,7 @@ func TestLeave(t *testing.T) {
 				if err := h.client.Get(t.Context(), client.ObjectKeyFromObject(have), have); err != nil {
 					t.Fatal(err)
 				}
-				if carries := len(written(have)) > 0; carries == (m.State == LeaveDone) {
+				if carries := len(written(member.Machines, have)) > 0; carries == (m.State == LeaveDone) {
 					t.Errorf("%s is %s and carries %v", m.Name, m.State, have.GetAnnotations())
 				}
 				if m.Name == "m1" && have.GetAnnotations()["example.com/x"] != "y" {
@@ -150,12 +152,12 @@ func TestLabelOfAManager(t *testing.T) {
 			fields = append(fields, metav1.ManagedFieldsEntry{Manager: who, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:` + member.NameLabel + `":{}}}}`)})
 		}
 		m.SetManagedFields(fields)
-		if got := written(m); (len(got) == 1 && got[0] == labelOf+member.NameLabel) != c.want || !c.want && len(got) > 0 {
+		if got := written(member.Machines, m); (len(got) == 1 && got[0] == labelOf+member.NameLabel) != c.want || !c.want && len(got) > 0 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	m := ofClusterAPI("Machine", "m", hookedBy(nil))
-	if got, want := written(m), slices.Sorted(maps.Keys(hookedBy(nil))); !slices.Equal(got, want) {
+	if got, want := written(member.Machines, m), slices.Sorted(maps.Keys(hookedBy(nil))); !slices.Equal(got, want) {
 		t.Errorf("%v, not %v", got, want)
 	}
 }

@@ -7,7 +7,27 @@ import (
 	"strings"
 )
 
-func (l *LeaveLine) String() string { return fmt.Sprintf("Machine %s/%s", l.Namespace, l.Name) }
+func (l *LeaveLine) String() string {
+	if l.Namespace == "" {
+		return "Node " + l.Name
+	}
+	return fmt.Sprintf("Machine %s/%s", l.Namespace, l.Name)
+}
+
+// all counts what carried something.
+func (l *Leave) all() string {
+	nodes := 0
+	for i := range l.Machines {
+		if l.Machines[i].Namespace == "" {
+			nodes++
+		}
+	}
+	out := count(len(l.Machines)-nodes, "Machine")
+	if nodes > 0 {
+		out += " and " + count(nodes, "Node")
+	}
+	return out
+}
 
 func (l *LeaveLine) compare(o *LeaveLine) int {
 	return cmp.Or(cmp.Compare(l.Namespace, o.Namespace), cmp.Compare(l.Name, o.Name))
@@ -30,7 +50,7 @@ func (l *Leave) WriteText(w io.Writer) error {
 	}
 	switch l.State {
 	case LeavePlanned:
-		p.line("Nothing was changed: this is what would be taken off %s.", count(len(l.Machines), "Machine"))
+		p.line("Nothing was changed: this is what would be taken off %s.", l.all())
 	case LeaveRefused:
 		p.line("✗ Refused: %s.", l.Message)
 		p.line("  → %s", l.Fix)

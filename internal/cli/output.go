@@ -3,6 +3,7 @@ package cli
 import (
 	"time"
 
+	rules "fairlead.dev/fairlead/internal/member"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -173,9 +174,9 @@ type Check struct {
 
 // Leave is what `manager leave` took off Machines, or would.
 type Leave struct {
-	// State is Planned (a dry run), Refused, Done, or Left: a Machine carries something still.
+	// State is Planned (a dry run), Refused, Done, or Left: a Machine or Node carries something still.
 	State LeaveState `json:"state"`
-	// Machines that carried something.
+	// Machines that carried something, and Nodes, which have no namespace.
 	Machines []LeaveLine `json:"machines"`
 	// Message says why it was refused, or what is left.
 	Message string `json:"message,omitempty"`
@@ -224,9 +225,9 @@ type Drain struct {
 	Fix     string `json:"fix,omitempty"`
 	// marks are the targets as they were when this was planned.
 	marks []mark
-	// ofMachines: some of them are Machines. standing are those that nobody may write now, with why.
-	ofMachines bool
-	standing   []string
+	// madeFrom is the kind of the objects that they stand for; "": none. standing are those that nobody may write now, with why.
+	madeFrom rules.Kind
+	standing []string
 }
 
 // DrainState is how far a drain has come.

@@ -146,7 +146,7 @@ func reasonText(reason string) string {
 	case "ServicesMissing":
 		return "Services are gone and nobody was seen to delete them; create again what should stay. The rest is given up after a day."
 	case "StandsStill":
-		return "Targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names. Of what is mirrored: a manager leads in the management cluster; take it away."
+		return "Targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines or Nodes is there; wait, or see to what the message names. Of what is mirrored: a manager leads in the management cluster; take it away."
 	case "Starting":
 		return "Wait; nothing was applied yet."
 	case "Suspended":
@@ -162,7 +162,7 @@ func reasonText(reason string) string {
 	case "WaitingForService":
 		return "The hub's own implementation of Services has not served it yet; wait, or see the events of the Service in the hub."
 	case "WriteFailed":
-		return "A Machine or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names."
+		return "A Machine, a Node or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names."
 	}
 	return ""
 }

@@ -7,8 +7,11 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/build"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
 	"fairlead.dev/fairlead/internal/controller/member"
+	rules "fairlead.dev/fairlead/internal/member"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,13 +25,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Members is the controller of Machines behind LoadBalancers.
+// Members is the controller of Machines and Nodes behind LoadBalancers.
 const Members = "member"
 
-// lookForMachines is how often the hub is asked whether it serves Machines, and lets the manager read them.
+// lookForMachines is how often the hub is asked whether it serves Machines, and lets the manager read them, and Nodes.
 const lookForMachines = 10 * time.Second
 
-// newMembers makes the reconciler of Machines behind LoadBalancers.
+// newMembers makes the reconciler of Machines and Nodes behind LoadBalancers.
 func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
 	clusters := endpoint.New(endpoint.Options{
 		Logger: w.Logger.With("controller", Members), Client: w.client, Reader: w.mgr.GetAPIReader(), Kinds: w.mgr.GetRESTMapper(),
@@ -39,7 +42,7 @@ func (w *wiring) newMembers() (*member.Reconciler, *endpoint.Reconciler) {
 	}), clusters
 }
 
-// addMembers follows the Machines of Cluster API, which may be installed at any time, as may the rights to read them.
+// addMembers follows the Machines of Cluster API, which may be installed at any time, and Nodes; as may the rights to read them.
 func (w *wiring) addMembers() error {
 	r, clusters := w.newMembers()
 	w.Metrics.MustRegister(member.NewCollector(r))
@@ -65,7 +68,7 @@ func (w *wiring) addMembers() error {
 	return w.followMembers(c, r, clusters, barrier{r.Queue, w.complete, nil})
 }
 
-// followMembers has the controller of members hear of LoadBalancers, TargetGroups and Machines.
+// followMembers has the controller of members hear of LoadBalancers, TargetGroups, Machines and Nodes.
 func (w *wiring) followMembers(c ctrlcontroller.Controller, r *member.Reconciler, clusters *endpoint.Reconciler, b barrier) error {
 	var groups predicate.Predicate
 	if w.elsewhere != nil { // in the hub it is remember that forgets
@@ -84,7 +87,7 @@ func (w *wiring) followMembers(c ctrlcontroller.Controller, r *member.Reconciler
 		return err
 	}
 	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		f := following{wiring: w, controller: c, members: r, clusters: clusters}
+		f := following{wiring: w, controller: c, members: r, clusters: clusters, heard: map[schema.GroupVersionKind]bool{}, unread: map[rules.Kind]bool{}}
 		for {
 			news, err := f.look(ctx)
 			if ctx.Err() != nil {
@@ -99,6 +102,7 @@ func (w *wiring) followMembers(c ctrlcontroller.Controller, r *member.Reconciler
 			select {
 			case <-ctx.Done():
 				return nil
+			case <-r.Wanted():
 			case <-time.After(lookForMachines):
 			}
 		}
@@ -106,7 +110,7 @@ func (w *wiring) followMembers(c ctrlcontroller.Controller, r *member.Reconciler
 }
 
 // following is how the controller of members comes to hear of Machines, which may be installed, and taken away, at any time; so may the
-// rights to read them.
+// rights to read them, and Nodes.
 type following struct {
 	*wiring
 	controller ctrlcontroller.Controller
@@ -114,28 +118,66 @@ type following struct {
 	clusters   *endpoint.Reconciler
 	// heard are the kinds that the controller hears of.
 	heard map[schema.GroupVersionKind]bool
-	// unread: whether Machines can be followed couldn't be read the last time, and the log has it.
-	unread bool
+	// unread: whether a kind can be followed couldn't be read the last time, and the log has it.
+	unread map[rules.Kind]bool
 }
 
-// look says whether anything has changed about whether Machines can be followed. Where that can't be found out, nothing has.
+// look says whether anything has changed about whether Machines and Nodes can be followed. Where that can't be found out, nothing has.
 func (f *following) look(ctx context.Context) (news bool, _ error) {
 	machine, cluster, err := f.served(ctx)
-	unread := f.unread
-	f.unread = err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)
+	news, failed := f.found(rules.Machines, machine, err == nil && (machine.Empty() || cluster.Empty()), err, func() error { return f.hear(ctx, machine, cluster) })
+	if failed != nil || f.elsewhere != nil || !f.ofNodes(ctx) {
+		return news, failed
+	}
+	// Nobody is asked for Nodes, and none is held in memory, where no LoadBalancer has any.
+	also, failed := f.found(rules.Nodes, member.NodeKind, false, f.mayWatch(ctx, member.NodeKind), func() error { return f.hearNodes(ctx) })
+	return news || also, failed
+}
+
+// found tells the reconciler what was found out of a kind; absent: the hub doesn't serve it.
+func (f *following) found(kind rules.Kind, as schema.GroupVersionKind, absent bool, err error, hear func() error) (news bool, _ error) {
+	unread := f.unread[kind]
+	f.unread[kind] = err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), err == nil && (machine.Empty() || cluster.Empty()):
-		return f.members.Unwatched(), nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), absent:
+		return f.members.Unwatched(kind), nil
 	case err != nil:
 		if !unread { // once, for as long as the hub is away
-			f.Logger.Error("whether Machines can be watched can't be read", "err", err)
+			f.Logger.Error("whether a kind can be watched can't be read", "kind", string(kind), "err", err)
 		}
-		return f.members.Undecided(), nil
+		return f.members.Undecided(kind), nil
 	}
-	if err := f.hear(ctx, machine, cluster); err != nil {
-		return false, fmt.Errorf("watching Machines: %w", err)
+	if err := hear(); err != nil {
+		return false, fmt.Errorf("watching %ss: %w", kind, err)
 	}
-	return f.members.Watches(machine), nil
+	return f.members.Watches(kind, as), nil
+}
+
+// ofNodes says that a LoadBalancer has Nodes as its targets, or had.
+func (f *following) ofNodes(ctx context.Context) bool {
+	if len(f.inNamespace(ctx, "", func(l *clusterv1.LoadBalancer) bool { return build.KindOf(l) == rules.Nodes })) > 0 {
+		return true
+	}
+	list := &v1alpha1.TargetGroupList{}
+	if err := f.client.List(ctx, list, client.MatchingLabels{v1alpha1.LabelGeneratedFrom: string(rules.Nodes)}, client.UnsafeDisableDeepCopy); err != nil {
+		f.Logger.Error("targetgroups can't be listed", "err", err)
+	}
+	return len(list.Items) > 0
+}
+
+// hearNodes has the controller hear of Nodes, likewise.
+func (f *following) hearNodes(ctx context.Context) error {
+	if f.heard[member.NodeKind] {
+		return nil
+	}
+	if _, err := f.mgr.GetCache().GetInformer(ctx, &corev1.Node{}); err != nil {
+		return err
+	}
+	if err := f.watches(f.controller, watch{&corev1.Node{}, f.members.OfNode, member.OfInterest}); err != nil {
+		return err
+	}
+	f.heard[member.NodeKind] = true
+	return nil
 }
 
 // served are the kinds that the hub serves now, and lets this process watch; empty: it serves none.
@@ -169,7 +211,7 @@ func (f *following) hear(ctx context.Context, machine, cluster schema.GroupVersi
 	if err := f.watches(f.controller, watch{m, f.members.OfMachine, nil}, watch{c, f.members.OfCluster, content}); err != nil {
 		return err
 	}
-	f.heard = map[schema.GroupVersionKind]bool{machine: true, cluster: true}
+	f.heard[machine], f.heard[cluster] = true, true
 	return nil
 }
 

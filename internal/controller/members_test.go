@@ -70,13 +70,34 @@ func TestMembers(t *testing.T) {
 			story.tell(h.fleet(fmt.Sprintf("192.0.2.%d/30", 4*(i+1))))
 		})
 	}
+	for i, story := range []struct {
+		name string
+		tell func(*fleetOf)
+	}{{"nodes", nodesBehind}, {"nodesdoomed", doomedNodes}, {"nodeslost", lostNodes}, {"nodeswrong", wrongNodes}, {"turned", turnedToNodes}} {
+		t.Run(story.name, func(t *testing.T) {
+			h, addresses := &hub{t: t, control: whole.control, api: whole.api, name: story.name}, fmt.Sprintf("192.0.2.%d/30", 200+4*i)
+			if story.name == "turned" {
+				story.tell(h.fleet(addresses))
+			} else {
+				story.tell(h.nodesOf(addresses))
+			}
+		})
+	}
+	t.Run("nodesbyservice", func(t *testing.T) {
+		nodesByService(&hub{t: t, control: whole.control, api: whole.api, name: "nodesbyservice"})
+	})
 	if !t.Failed() {
 		whole.rightsAreUsed("fairlead-members")
+		whole.rightsAreUsed("fairlead-nodes")
 	}
 	// The last, for what the manager does for the others is refused meanwhile.
 	t.Run("rights", func(t *testing.T) {
 		h := &hub{t: t, control: whole.control, api: whole.api, name: "rights"}
 		rightsTaken(h.fleet("192.0.2.128/30"))
+	})
+	t.Run("noderights", func(t *testing.T) {
+		h := &hub{t: t, control: whole.control, api: whole.api, name: "noderights"}
+		nodeRightsTaken(h.nodesOf("192.0.2.132/30"))
 	})
 }
 

@@ -26,6 +26,7 @@ type standin struct {
 	sick    []v1alpha1.ReportedMember             // of the scenario's namespace
 	open    int64                                 // connections still open on addresses that are being released
 	busy    map[string]int64                      // connections still open to targets that drain, by name
+	also    []string                              // namespaces beside the scenario's, of whose targets it reports
 
 	// changed is why the hub isn't the one that it knew; then it is through nothing, and serves what the ledger doesn't say.
 	changed string
@@ -202,7 +203,7 @@ func (s *standin) apply(ctx context.Context) error {
 		}
 	}
 	for _, g := range groups.Items {
-		if g.Namespace != s.hub.name {
+		if g.Namespace != s.hub.name && !slices.Contains(s.also, g.Namespace) {
 			continue
 		}
 		for _, t := range g.Spec.Targets {

@@ -3,7 +3,7 @@
 //
 //	Machines, Nodes ─ Read ─┐
 //	TargetGroups, proxies ──┼─▶ Make ─▶ Plan ─┬─▶ TargetGroups
-//	Cluster, LoadBalancer ──┘  member.Decide   ├─▶ hook and state of each Machine
+//	Cluster, LoadBalancer ──┘  member.Decide   ├─▶ hook and state of each Machine, state of each Node
 //	                                           └─▶ LoadBalancer.status.targets
 //
 // It calls nothing. What is in neither a Plan's members nor its TargetGroups was found to be gone. While nothing may move, a

@@ -52,8 +52,8 @@ func (f *Facts) listed() map[string]bool {
 // stays says that a Machine is the LoadBalancer's, and isn't being deleted.
 func (f *Facts) stays(m *Machine) bool { return !m.Deleting && f.Selects(m) }
 
-// Missing says why all targets are left as they are, though none of their Machines is there: a hook would have had them drain
-// first, so it is more likely that Machines are yet to come back than that all went. "": some is there, or nothing serves.
+// Missing says why all targets are left as they are, though none of their Machines is there: it is more likely that they are yet to
+// come back than that all went at once, and a hook would have had Machines drain first. "": some is there, or nothing serves.
 func Missing(f Facts) string {
 	there := f.listed()
 	var missing []string
@@ -69,7 +69,7 @@ func Missing(f Facts) string {
 		return ""
 	}
 	l := f.LoadBalancer
-	return fmt.Sprintf("targets serve, and none of their Machines is there, as of %s: bring them back; or, if they are gone for good, make others, or delete TargetGroup %s", missing[0], GroupName(l.Name, 0))
+	return fmt.Sprintf("targets serve, and none of their %ss is there, as of %s: bring them back; or, if they are gone for good, make others, or delete TargetGroup %s", f.Noun(), missing[0], GroupName(l.Name, 0))
 }
 
 // lost are the targets that stay though their Machine is not there, as where it was let go by force, or is yet to come back
@@ -107,9 +107,9 @@ func (p *Plan) lost(f Facts) []member.Resolved {
 	return out
 }
 
-// Kept says that a Machine was a LoadBalancer's target, and not to leave, when its state was last noted.
-func Kept(m *Machine, loadBalancer string) bool {
-	switch member.StateIn(m.Annotations, loadBalancer) {
+// Kept says that a Machine was the LoadBalancer's target, and not to leave, when its state was last noted.
+func (f *Facts) Kept(m *Machine) bool {
+	switch f.Kind.StateIn(m.Annotations, f.Key()) {
 	case "", member.Removing, member.Removed:
 		return false
 	}

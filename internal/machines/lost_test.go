@@ -55,7 +55,7 @@ func TestKept(t *testing.T) {
 		m := of("1", func(m *Machine) {
 			m.Annotations = member.Annotate(nil, "api", member.Decision{State: state}, "", false)
 		})
-		if Kept(&m, "api") != want {
+		if f := facts(); f.Kept(&m) != want {
 			t.Errorf("%q", state)
 		}
 	}

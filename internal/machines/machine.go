@@ -9,13 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// scaleDownTaint is the cluster autoscaler's, on a Node that it is about to take away.
-const scaleDownTaint = "ToBeDeletedByClusterAutoscaler"
-
-// zoneLabel of a Node.
-const zoneLabel = "topology.kubernetes.io/zone"
-
-// Machine is what is read of a Machine or Node.
+// Machine is what is read of a Machine or Node. Two that are equal are alike for a Plan.
 type Machine struct {
 	Name, UID, Zone     string
 	Labels, Annotations map[string]string
@@ -51,7 +45,7 @@ func (m *Machine) Still() string {
 	return ""
 }
 
-// Read reads a Machine, in Cluster API's v1beta2 or v1beta1, or a Node. What isn't as the API has it counts as absent.
+// Read reads a Machine, in Cluster API's v1beta2 or v1beta1. What isn't as the API has it counts as absent.
 func Read(u *unstructured.Unstructured) Machine {
 	m := Machine{
 		Name: u.GetName(), UID: string(u.GetUID()), Labels: u.GetLabels(), Annotations: u.GetAnnotations(),
@@ -59,13 +53,6 @@ func Read(u *unstructured.Unstructured) Machine {
 	}
 	for _, a := range list(u, "status", "addresses") {
 		m.Addresses = append(m.Addresses, member.Address{Type: text(a, "type"), Value: text(a, "address")})
-	}
-	if u.GetKind() == "Node" {
-		m.Zone = m.Labels[zoneLabel]
-		if slices.ContainsFunc(list(u, "spec", "taints"), func(t map[string]any) bool { return text(t, "key") == scaleDownTaint }) {
-			m.Cause = member.ScaleDown
-		}
-		return m
 	}
 	served := ""
 	for _, c := range slices.Concat(list(u, "status", "conditions"), list(u, "status", "v1beta2", "conditions")) {

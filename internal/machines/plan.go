@@ -31,6 +31,8 @@ type Group struct {
 // Facts are what a Plan is made from.
 type Facts struct {
 	LoadBalancer *clusterv1.LoadBalancer
+	// Kind of its targets; "": Machines.
+	Kind member.Kind
 	// Shared by all members.
 	Shared member.LoadBalancer
 	// Selects says whether a Machine is the LoadBalancer's target.
@@ -49,9 +51,17 @@ type Facts struct {
 	Waited func(uid string) time.Duration
 }
 
+// Noun of the objects that targets are made from, as messages have it.
+func (f *Facts) Noun() string { return string(cmp.Or(f.Kind, member.Machines)) }
+
+// Key names the LoadBalancer in annotations.
+func (f *Facts) Key() string { return f.Kind.Key(f.LoadBalancer.Namespace, f.LoadBalancer.Name) }
+
 // Member is one that is a target, or was one.
 type Member struct {
 	Machine *Machine
+	// Kind of it.
+	Kind member.Kind
 	// Seen is what was decided on.
 	Seen member.Member
 	member.Decision
@@ -67,7 +77,7 @@ func (m *Member) Annotations(l *clusterv1.LoadBalancer) map[string]string {
 	if m.Forgotten {
 		d.State, d.Asked = "", member.Absent
 	}
-	return member.Annotate(m.Machine.Annotations, l.Name, d, HookType(l), m.Seen.Deleting)
+	return m.Kind.Annotate(m.Machine.Annotations, m.Kind.Key(l.Namespace, l.Name), d, HookType(l), m.Seen.Deleting)
 }
 
 // Unsettled says that what proxies say next may move it on.
@@ -100,8 +110,12 @@ func HookType(l *clusterv1.LoadBalancer) clusterv1.HookType {
 // DefaultMaxWait is how long a hook holds a Machine, where the LoadBalancer doesn't say.
 const DefaultMaxWait = 10 * time.Minute
 
-// Held says how a LoadBalancer holds its Machines.
-func Held(l *clusterv1.LoadBalancer) member.LoadBalancer {
+// Held says how a LoadBalancer holds the objects of a kind that are its targets: Nodes not at all. MaxWait bounds how long one that
+// is gone is waited for, too.
+func Held(kind member.Kind, l *clusterv1.LoadBalancer) member.LoadBalancer {
+	if kind == member.Nodes {
+		return member.LoadBalancer{MaxWait: DefaultMaxWait, Release: true}
+	}
 	out := member.LoadBalancer{Hooked: HookType(l) != clusterv1.HookNone, MaxWait: DefaultMaxWait, Release: true}
 	if h := l.Spec.MachineHooks; h != nil {
 		if h.MaxWait != nil {
@@ -168,10 +182,10 @@ func Make(f Facts) Plan {
 	for i := range f.Machines {
 		m := &f.Machines[i]
 		p, placed := places[m.UID]
-		x := Member{Machine: m}
+		x := Member{Machine: m, Kind: f.Kind}
 		x.Seen = member.Member{
 			Name: m.Name, Selected: f.Selects(m), Deleting: m.Deleting, Dead: m.Dead, Disabled: m.Disabled(), Cause: m.Cause,
-			Hook: member.Hooked(m.Annotations, l.Name), Was: member.StateIn(m.Annotations, l.Name), Waited: f.Waited(m.UID),
+			Hook: f.Kind.Hooked(m.Annotations, f.Key()), Was: f.Kind.StateIn(m.Annotations, f.Key()), Waited: f.Waited(m.UID),
 		}
 		if !placed && !x.Seen.Selected && !x.Seen.Hook && x.Seen.Was == "" {
 			continue
@@ -263,7 +277,7 @@ func (p *Plan) Changes(f Facts) bool {
 		return true
 	}
 	for i := range f.Groups {
-		if o := f.Groups[i].Object; o == nil || f.Cluster != "" && o.Labels[v1alpha1.LabelCluster] != f.Cluster || !SameTargets(o.Spec.Targets, p.Groups[i]) {
+		if o := f.Groups[i].Object; o == nil || f.Cluster != "" && o.Labels[v1alpha1.LabelCluster] != f.Cluster || f.Kind != "" && o.Labels[v1alpha1.LabelGeneratedFrom] != string(f.Kind) || !SameTargets(o.Spec.Targets, p.Groups[i]) {
 			return true
 		}
 	}

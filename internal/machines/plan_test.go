@@ -55,7 +55,7 @@ func facts(machines ...Machine) Facts {
 	well := &proof.Proxy{Name: "edge", Live: true, Renewed: true, Reported: true, Settled: true, Through: proof.Vector{TargetGroups: 9}}
 	l := lb()
 	return Facts{
-		LoadBalancer: l, Shared: Held(l), Machines: machines, Waited: func(string) time.Duration { return 0 },
+		LoadBalancer: l, Shared: Held(member.Machines, l), Machines: machines, Waited: func(string) time.Duration { return 0 },
 		Selects: func(m *Machine) bool { return m.Cluster() == "prod" },
 		Groups:  []Group{{Object: g, Proxies: []*proof.Proxy{well}, Since: func(*v1alpha1.Target) proof.Version { return 9 }}},
 	}
@@ -221,11 +221,14 @@ func TestWhoseMachines(t *testing.T) {
 
 func TestHeld(t *testing.T) {
 	l := lb()
-	if got, want := Held(l), (member.LoadBalancer{Hooked: true, MaxWait: DefaultMaxWait, Release: true}); got != want {
+	if got, want := Held(member.Machines, l), (member.LoadBalancer{Hooked: true, MaxWait: DefaultMaxWait, Release: true}); got != want {
+		t.Errorf("%+v", got)
+	}
+	if got, want := Held(member.Nodes, l), (member.LoadBalancer{MaxWait: DefaultMaxWait, Release: true}); got != want {
 		t.Errorf("%+v", got)
 	}
 	l.Spec.MachineHooks = &clusterv1.MachineHooks{Type: clusterv1.HookNone, MaxWait: &metav1.Duration{Duration: time.Minute}, OnMaxWait: clusterv1.OnMaxWaitBlock}
-	if got, want := Held(l), (member.LoadBalancer{MaxWait: time.Minute}); got != want {
+	if got, want := Held(member.Machines, l), (member.LoadBalancer{MaxWait: time.Minute}); got != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -243,13 +246,6 @@ func TestRead(t *testing.T) {
 	}})
 	if m.Name != "a" || m.Ready != "False" || m.UID != "u" || m.Zone != "eu-1a" || len(m.Addresses) != 1 || m.Cause != member.InPlaceUpdate || !m.Dead || m.Deleting || m.Disabled() || m.Still() != "" {
 		t.Errorf("%+v", m)
-	}
-	n := Read(&unstructured.Unstructured{Object: map[string]any{
-		"kind": "Node", "metadata": map[string]any{"name": "n", "labels": map[string]any{zoneLabel: "z"}, "annotations": map[string]any{clusterv1.DisabledAnnotation: ""}},
-		"spec": map[string]any{"taints": []any{map[string]any{"key": scaleDownTaint}}}, "status": "odd",
-	}})
-	if n.Zone != "z" || n.Cause != member.ScaleDown || !n.Disabled() || len(n.Addresses) != 0 {
-		t.Errorf("%+v", n)
 	}
 }
 

@@ -2,7 +2,7 @@
 //
 //	Machine, Node ─▶ Selector, Addresses ┐
 //	                                     ├─▶ Member ─▶ Decide ─┬─▶ Place ─▶ TargetGroups
-//	proxies' words ─▶ Look ─▶ Sight ─────┘                     └─▶ Annotate ─▶ state and hook of the Machine
+//	proxies' words ─▶ Look ─▶ Sight ─────┘                     └─▶ Annotate ─▶ state and hook of the Machine, state of the Node
 //
 // It calls nothing and knows no clock: how long a member has been waited for, the caller says. A state is of what was
 // observed on the data plane, never of what was asked for. What is safe to do hangs on what is seen now; the state before
@@ -18,6 +18,8 @@
 //	updating   its Machine is updated in place                        Draining, if another one stays active
 //	removing   it is to leave, and a proxy may send to it             Draining; Serving while the last active one is waited for
 //	removed    all proxies have stopped, and it is safe to delete     Draining while it is selected, then nothing
+//
+// A Kind says what differs between Machines and Nodes: how a LoadBalancer is named in annotations, and which are its targets.
 //
 // The names are those of the load balancer proposal for Cluster API where that has them (active, removed, disabled, adding,
 // disabling, removing); the annotation disabled counts by presence, as there.

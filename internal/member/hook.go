@@ -14,7 +14,7 @@ import (
 const (
 	// NameAnnotation lists the LoadBalancers whose target it is.
 	NameAnnotation = "loadbalancer.cluster.x-k8s.io/name"
-	// StatusAnnotation is its state there: one word, or name=state for each where there are several.
+	// StatusAnnotation is its state there: one word, or name=state for each where there are several, as always on Nodes.
 	StatusAnnotation = "loadbalancer.cluster.x-k8s.io/status"
 )
 
@@ -67,10 +67,6 @@ func Annotate(annotations map[string]string, loadBalancer string, d Decision, t 
 		states[loadBalancer] = d.State
 	}
 	names := slices.Sorted(maps.Keys(states))
-	var each []string
-	for _, n := range names {
-		each = append(each, n+"="+string(states[n]))
-	}
 	switch {
 	case len(names) == 0 && !had:
 	case len(names) == 0:
@@ -79,11 +75,11 @@ func Annotate(annotations map[string]string, loadBalancer string, d Decision, t 
 			delete(out, NameAnnotation)
 		}
 	case others:
-		out[StatusAnnotation] = strings.Join(each, ",")
+		out[StatusAnnotation] = list(states)
 	case len(names) == 1:
 		out[NameAnnotation], out[StatusAnnotation] = names[0], string(states[names[0]])
 	default:
-		out[NameAnnotation], out[StatusAnnotation] = strings.Join(names, ","), strings.Join(each, ",")
+		out[NameAnnotation], out[StatusAnnotation] = strings.Join(names, ","), list(states)
 	}
 	ask(out, loadBalancer, d.Asked)
 	want := ""
@@ -118,20 +114,13 @@ func Named(annotations map[string]string) []string {
 
 // statesIn reads them. What isn't written as we write it is left out: a person may have written it.
 func statesIn(annotations map[string]string) map[string]State {
-	out := map[string]State{}
-	read := func(name, state string) {
-		if name != "" && state != "" && !strings.ContainsAny(name+state, ",=") {
-			out[name] = State(state)
-		}
-	}
 	status := annotations[StatusAnnotation]
-	if !strings.Contains(status, "=") {
-		read(annotations[NameAnnotation], status)
-		return out
+	if strings.Contains(status, "=") {
+		return listed(status)
 	}
-	for _, each := range strings.Split(status, ",") {
-		name, state, _ := strings.Cut(each, "=")
-		read(name, state)
+	out := map[string]State{}
+	if name := annotations[NameAnnotation]; name != "" && status != "" && !strings.ContainsAny(name+status, ",=") {
+		out[name] = State(status)
 	}
 	return out
 }

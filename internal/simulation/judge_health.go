@@ -82,7 +82,7 @@ func (w *World) standing(m *manager, name string, l *clusterv1.LoadBalancer) sta
 	for _, o := range w.machines() {
 		uid := string(o.GetUID())
 		since, known := w.leaves[o.GetUID()]
-		if s.well[uid] && comes && !other && o.GetDeletionTimestamp() != nil && !disabled(o) && o.GetLabels()[poolLabel] != "" && known && time.Since(since.leaves) < machines.Held(l).MaxWait/2 {
+		if s.well[uid] && comes && !other && o.GetDeletionTimestamp() != nil && !disabled(o) && o.GetLabels()[poolLabel] != "" && known && time.Since(since.leaves) < machines.Held(member.Machines, l).MaxWait/2 {
 			s.lone[uid] = true
 		}
 	}

@@ -134,7 +134,7 @@ func (w *World) wayOut(m *unstructured.Unstructured, name string) bool {
 	if deleting && conditionOf(m, "HealthCheckSucceeded") == "False" {
 		return true
 	}
-	shared := machines.Held(l)
+	shared := machines.Held(member.Machines, l)
 	since, known := w.leaves[m.GetUID()]
 	return known && time.Since(since.leaves) >= shared.MaxWait && (shared.Release || m.GetLabels()[poolLabel] == "") && !w.places(name, string(m.GetUID()))
 }

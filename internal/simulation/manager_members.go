@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
 	"fairlead.dev/fairlead/internal/controller/member"
+	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,7 +35,7 @@ func (m *manager) newMembers(cached client.Client, live client.Reader) {
 		Clusters: endpoint.New(endpoint.Options{Logger: quiet, Client: cached, Reader: live, Kinds: served}),
 		Fleet:    m.fleet, Asked: m.asked, Versions: m.versions, Now: time.Now,
 	})
-	m.members.Watches(machineGVK)
+	m.members.Watches(rules.Machines, machineGVK)
 }
 
 // asked are the proxies that may send to a TargetGroup's targets.
@@ -195,7 +196,7 @@ func kindOfUnstructured(o *unstructured.Unstructured) kind {
 
 // madeFor is the LoadBalancer that a TargetGroup was made for, from Machines; "": none.
 func madeFor(g *v1alpha1.TargetGroup) string {
-	if g.Labels[v1alpha1.LabelGeneratedFrom] != member.FromMachines {
+	if g.Labels[v1alpha1.LabelGeneratedFrom] != string(rules.Machines) {
 		return ""
 	}
 	return g.Labels[v1alpha1.LabelFor]

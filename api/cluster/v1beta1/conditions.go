@@ -106,9 +106,9 @@ const (
 	ReasonNotInstalled = "NotInstalled"
 	// ReasonForbidden: the manager, or in a management cluster the agent, may not do what the message names; apply the file that it names.
 	ReasonForbidden = "Forbidden"
-	// ReasonWriteFailed: a Machine or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names.
+	// ReasonWriteFailed: a Machine, a Node or a TargetGroup of it can't be written, and is tried again while all others are followed; see what the message names.
 	ReasonWriteFailed = "WriteFailed"
-	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines is there; wait, or see to what the message names. Of what is
+	// ReasonStandsStill: targets are left as they are, for their Cluster is paused or moves, proxies serve on what they had, or none of their Machines or Nodes is there; wait, or see to what the message names. Of what is
 	// mirrored: a manager leads in the management cluster; take it away.
 	ReasonStandsStill = "StandsStill"
 	// ReasonProviderNotInstalled: the hub doesn't serve the provider kind or its template's; install the provider, or mend the kind.
@@ -144,7 +144,7 @@ const (
 const (
 	// Finalizer holds a LoadBalancer with a grant until the ledger says that the grant is being released.
 	Finalizer = "fairlead.dev/address"
-	// MembersFinalizer holds a LoadBalancer of Machines until none of them carries its hook any more, and its TargetGroups are gone.
+	// MembersFinalizer holds a LoadBalancer of Machines or Nodes until none of them carries its hook or state any more, and its TargetGroups are gone.
 	MembersFinalizer = "fairlead.dev/members"
 	// MirrorFinalizer holds a LoadBalancer in a management cluster until the hub has let go of what mirrors it.
 	MirrorFinalizer = "fairlead.dev/mirror"

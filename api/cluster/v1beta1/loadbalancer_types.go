@@ -295,7 +295,7 @@ type LoadBalancerSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	AlternateEndpoints []Endpoint `json:"alternateEndpoints,omitempty"`
-	// Kind of the targets. Default: Machine with a clusterName, else TargetGroup.
+	// Kind of the targets: TargetGroup, Machine, or Node for those of this cluster. Default: Machine with a clusterName, else TargetGroup.
 	// +optional
 	TargetKind *KindReference `json:"targetKind,omitempty"`
 	// Targets, by label. An empty selector counts as not defined.

@@ -19,8 +19,7 @@ func Key(l *clusterv1.LoadBalancer) types.NamespacedName {
 
 // Mirrored says that a LoadBalancer's targets are Machines, so that it is the hub's to serve, and the agent's to mirror.
 func Mirrored(l *clusterv1.LoadBalancer) bool {
-	yes, _ := build.OfMachines(l, nil, nil)
-	return yes
+	return build.OfMachines(l)
 }
 
 // Wanted is what the hub is to have of a LoadBalancer.

@@ -7,6 +7,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/member"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -26,7 +27,7 @@ type Doom struct {
 // drains because a person said so. before is what was said of the Node last. The time in the taint's value counts, or when we saw the
 // taint first, whichever is earlier; one with another value than before was set anew.
 func Doomed(n *v1.Node, before Doom, now time.Time) Doom {
-	i := slices.IndexFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == autoscalerTaint })
+	i := slices.IndexFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == member.ScaleDownTaint })
 	if _, disabled := n.Annotations[clusterv1.DisabledAnnotation]; disabled || i < 0 {
 		return Doom{}
 	}

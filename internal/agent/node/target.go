@@ -3,15 +3,12 @@ package node
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
+	"fairlead.dev/fairlead/internal/member"
 	v1 "k8s.io/api/core/v1"
 )
-
-// autoscalerTaint is set by the cluster autoscaler on a Node that it is about to delete.
-const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 
 const maxZone = 63
 
@@ -20,7 +17,7 @@ func Target(n *v1.Node) (t v1alpha1.Target, why string) {
 	switch {
 	case n.DeletionTimestamp != nil:
 		return t, "it is being deleted"
-	case excluded(n):
+	case member.Excluded(n.Labels):
 		return t, "it is labelled " + v1.LabelNodeExcludeBalancers
 	}
 	addresses := addresses(n)
@@ -38,20 +35,11 @@ func Target(n *v1.Node) (t v1alpha1.Target, why string) {
 	return t, ""
 }
 
-func excluded(n *v1.Node) bool {
-	value, labelled := n.Labels[v1.LabelNodeExcludeBalancers]
-	if !labelled {
-		return false
-	}
-	excluded, err := strconv.ParseBool(value)
-	return err != nil || excluded
-}
-
 func draining(n *v1.Node) bool {
 	if _, disabled := n.Annotations[clusterv1.DisabledAnnotation]; disabled {
 		return true
 	}
-	return slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == autoscalerTaint })
+	return slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == member.ScaleDownTaint })
 }
 
 func ready(n *v1.Node) bool {

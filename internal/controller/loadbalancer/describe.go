@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/service"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ type facts struct {
 	said       string          // of the proxies that are waited for; empty: it is to be said anew
 	selector   string
 	targetKind string
-	members    bool                       // its targets are Machines, of which the controller of members speaks in the status
+	members    member.Kind                // of its targets, of which the controller of members speaks in the status; "": they are TargetGroups
 	groups     []string                   // selected TargetGroups, sorted
 	barren     *proofless                 // none of their targets may be sent to; nil: one may
 	service    *service.State             // of the hub's Service, or a provider's object, where that serves it in place of proxies
@@ -87,7 +88,7 @@ func describe(f facts) clusterv1.LoadBalancerStatus {
 	if len(s.TargetSelector) > maxSelector {
 		s.TargetSelector = strings.ToValidUTF8(s.TargetSelector[:maxSelector], "") + "…"
 	}
-	if !f.members {
+	if f.members == "" {
 		s.Targets, s.ActiveTargets, s.Members = nil, nil, ""
 		for _, name := range f.groups[:min(len(f.groups), maxTargets)] {
 			s.Targets = append(s.Targets, clusterv1.TargetStatus{Name: name})
@@ -282,7 +283,7 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return "", ""
 	}
 	missed, _ := f.missed()
-	amiss := membersAmiss(&f.lb.Status)
+	amiss := membersAmiss(f.members, &f.lb.Status)
 	var aside []clusterv1.PortStatus
 	for _, p := range ports {
 		if s := refusedAt(f.aside, clusterv1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, clusterv1.ProtocolTCP)}); s.Error != "" {
@@ -300,11 +301,11 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 		return clusterv1.ReasonFamilyNotInPool, f.missedText(missed)
 	case len(aside) > 0:
 		return aside[0].Error, "refused by proxies whose hosts are not shown: " + portErrors(aside)
-	case f.members && amiss.reason != "":
+	case f.members != "" && amiss.reason != "":
 		return amiss.reason, amiss.message
-	case !f.members && len(f.groups) == 0:
+	case f.members == "" && len(f.groups) == 0:
 		return clusterv1.ReasonNoTargets, "no TargetGroup matches the selector: label one, or mend the selector; clients are refused meanwhile"
-	case !f.members && f.barren != nil:
+	case f.members == "" && f.barren != nil:
 		return f.barren.reason, f.barren.message
 	case f.service != nil && f.service.Lack != nil:
 		return f.service.Lack.Reason, f.service.Lack.Message
@@ -325,7 +326,7 @@ func degraded(f facts, programmed bool, ports []clusterv1.Port, failed []cluster
 }
 
 // membersAmiss is what the controller of members says that clients would notice; empty: nothing.
-func membersAmiss(s *clusterv1.LoadBalancerStatus) proofless {
+func membersAmiss(kind member.Kind, s *clusterv1.LoadBalancerStatus) proofless {
 	c := meta.FindStatusCondition(s.Conditions, clusterv1.ConditionTargetsFollowed)
 	switch {
 	case c == nil:
@@ -333,7 +334,7 @@ func membersAmiss(s *clusterv1.LoadBalancerStatus) proofless {
 	case c.Status != metav1.ConditionTrue:
 		return proofless{c.Reason, c.Message}
 	case len(s.Targets) == 0:
-		return proofless{clusterv1.ReasonNoTargets, "no Machine matches the selector: label one, or mend the selector; clients are refused meanwhile"}
+		return proofless{clusterv1.ReasonNoTargets, fmt.Sprintf("no %s matches the selector: label one, or mend the selector; clients are refused meanwhile", kind)}
 	case len(s.ActiveTargets) == 0:
 		return proofless{clusterv1.ReasonNoActiveTargets, "no target takes new connections: status.targets says why of each"}
 	}

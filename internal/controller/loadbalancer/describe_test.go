@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/ledger"
 	"fairlead.dev/fairlead/internal/ipam"
 	"fairlead.dev/fairlead/internal/lb"
+	"fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,7 +42,7 @@ func refusedBy(p ...proof.Problem) func(*facts) {
 func TestALoadBalancerOfOthersIsReady(t *testing.T) {
 	for host, want := range map[string]string{"": "", "192.0.2.200": "IP 192.0.2.200 IPv4", "api.example.com": "Hostname api.example.com "} {
 		f := plain(func(f *facts) {
-			f.grant, f.programmed, f.members, f.others = ledger.Grant{}, proof.Programmed{}, true, &clusterv1.ObjectReference{Kind: "F5Pool", Name: "x"}
+			f.grant, f.programmed, f.members, f.others = ledger.Grant{}, proof.Programmed{}, member.Machines, &clusterv1.ObjectReference{Kind: "F5Pool", Name: "x"}
 			f.lb.Spec.Endpoint = &clusterv1.Endpoint{Host: host, Port: 6443}
 		})
 		s := describe(f)

@@ -160,11 +160,14 @@ func (r *Reconciler) targets(ctx context.Context, l *clusterv1.LoadBalancer, in 
 		return nil // Validate says so
 	}
 	f.selector, f.targetKind = selector.String(), "TargetGroup."+v1alpha1.GroupVersion.Group
-	if f.members, _ = build.OfMachines(l, in.class, in.tenant); f.members {
-		machines, _ := member.Selector(l) // the controller of members says what is wrong with it
-		f.selector, f.targetKind = machines.String(), "Machine."+clusterv1.GroupVersion.Group
+	if f.members, _ = build.Resolved(l, in.class, in.tenant); f.members != "" {
+		members, _ := f.members.Selector(l) // the controller of members says what is wrong with it
+		f.selector, f.targetKind = members.String(), string(f.members)
+		if f.members == member.Machines {
+			f.targetKind += "." + clusterv1.GroupVersion.Group
+		}
 	}
-	if k := l.Spec.TargetKind; k != nil && !f.members {
+	if k := l.Spec.TargetKind; k != nil && f.members == "" {
 		f.targetKind = k.Kind
 		if k.APIGroup != "" {
 			f.targetKind += "." + k.APIGroup

@@ -1,5 +1,5 @@
-// Package member brings the Machines of Cluster API behind a LoadBalancer into its TargetGroups, and out again, as
-// internal/machines and internal/member decide:
+// Package member brings the Machines of Cluster API, or the Nodes of the hub, behind a LoadBalancer into its TargetGroups, and out
+// again, as internal/machines and internal/member decide:
 //
 //	Machines, from the cache ─┐                                      ┌─▶ 1 hooks that come, with the states
 //	Cluster, control plane ───┼─▶ Facts ─▶ Plan ─ anything to do? ─┬──┼─▶ 2 TargetGroups <lb>-members-<n>
@@ -16,4 +16,8 @@
 //
 // A LoadBalancer that is being deleted, or isn't one of Machines any more, is held by a finalizer until no Machine carries its
 // hook. One that went without, as where somebody took the finalizer off, has its hooks lifted when its Machines show them.
+//
+// Nodes go the same way without hooks, and without a Cluster: kind.go has what differs. They are watched as long as a LoadBalancer has
+// them as its targets; of their many writes only what a Plan would read wakes one. A LoadBalancer that comes from one of the two kinds to
+// the other keeps its TargetGroups: what stands there is drained as if it were gone, and only then its Machine is let go.
 package member

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	rules "fairlead.dev/fairlead/internal/member"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,7 @@ func TestMachinesAreCountedByState(t *testing.T) {
 		}
 		objects = append(objects, u)
 	}
+	objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{rules.StatusAnnotation: "blue/api=active,green/api=removing"}}})
 	r := New(Options{Cache: fake.NewClientBuilder().WithRuntimeObjects(objects...).Build(), Fleet: fleet.New(fleet.Options{Now: time.Now}), Now: func() time.Time { return now }})
 	c := NewCollector(r)
 	shown := func(text string) {
@@ -55,13 +57,16 @@ func TestMachinesAreCountedByState(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	shown(expected(map[rules.State]int{}, 0, 0))
-	r.Watches(kind)
-	shown(expected(map[rules.State]int{rules.Active: 2, rules.Removing: 2, rules.Removed: 1}, 2, 3600))
+	shown(expected(nil, nil, 0, 0))
+	r.Watches(rules.Machines, kind)
+	machines := map[rules.State]int{rules.Active: 2, rules.Removing: 2, rules.Removed: 1}
+	shown(expected(machines, nil, 2, 3600))
+	r.Watches(rules.Nodes, NodeKind)
+	shown(expected(machines, map[rules.State]int{rules.Active: 1, rules.Removing: 1}, 2, 3600))
 }
 
-// expected is what is shown of so many Machines.
-func expected(states map[rules.State]int, held, oldest int) string {
+// expected is what is shown of so many Machines and Nodes.
+func expected(states, nodes map[rules.State]int, held, oldest int) string {
 	b := &strings.Builder{}
 	b.WriteString("# HELP fairlead_held_machine_oldest_seconds How long the deletion of a Machine has waited for a LoadBalancer, of the one that has waited longest; 0: none does.\n# TYPE fairlead_held_machine_oldest_seconds gauge\n")
 	fmt.Fprintf(b, "fairlead_held_machine_oldest_seconds %d\n", oldest)
@@ -70,6 +75,10 @@ func expected(states map[rules.State]int, held, oldest int) string {
 	b.WriteString("# HELP fairlead_machines Machines that are targets of LoadBalancers, by state, once for each LoadBalancer.\n# TYPE fairlead_machines gauge\n")
 	for _, s := range rules.States() {
 		fmt.Fprintf(b, "fairlead_machines{state=%q} %d\n", s, states[s])
+	}
+	b.WriteString("# HELP fairlead_nodes Nodes of the hub that are targets of LoadBalancers, by state, once for each LoadBalancer.\n# TYPE fairlead_nodes gauge\n")
+	for _, s := range rules.States() {
+		fmt.Fprintf(b, "fairlead_nodes{state=%q} %d\n", s, nodes[s])
 	}
 	return b.String()
 }

@@ -19,25 +19,25 @@ type Providers interface {
 	Members(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) (members *providerkind.Members, why string, err error)
 }
 
-// object of a provider kind is the witness of the LoadBalancer that it implements.
-type object struct {
+// provided object of a provider kind is the witness of the LoadBalancer that it implements.
+type provided struct {
 	of    *clusterv1.LoadBalancer
 	class *v1alpha1.LoadBalancerClass
 	all   Providers
 }
 
-func (o *object) pool() string { return "" }
+func (o *provided) pool() string { return "" }
 
 // again is when it is looked at though its changes wake the LoadBalancer: its kind may not be watched yet.
-func (o *object) again() time.Duration { return lookAgain }
+func (o *provided) again() time.Duration { return lookAgain }
 
-func (o *object) still() string { return "" }
+func (o *provided) still() string { return "" }
 
-func (o *object) keeps() string { return "" }
+func (o *provided) keeps() string { return "" }
 
 // sees what the object's status says of a TargetGroup's targets. It counts where it was made from the TargetGroup as the target stands in it
 // now, and is said of that name and address.
-func (o *object) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered func(*v1alpha1.Target) entry) (func(at int) rules.Sight, error) {
+func (o *provided) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered func(*v1alpha1.Target) entry) (func(at int) rules.Sight, error) {
 	said, why, err := o.all.Members(ctx, o.of, o.class)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func TestWhatAProviderSees(t *testing.T) {
 		"active before":       {status(4, target("a", "10.0.0.1", contract.StateActive)), 0, rules.Sight{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			by := &object{of: &clusterv1.LoadBalancer{}, all: saying{tt.status}}
+			by := &provided{of: &clusterv1.LoadBalancer{}, all: saying{tt.status}}
 			sees, err := by.sees(t.Context(), g, func(*v1alpha1.Target) entry { return entry{generation: 5} })
 			if err != nil {
 				t.Fatal(err)

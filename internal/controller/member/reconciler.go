@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/fleet"
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/machines"
+	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,9 +33,6 @@ const (
 	lookAgain = 15 * time.Second
 )
 
-// FromMachines is the value of v1alpha1.LabelGeneratedFrom.
-const FromMachines = "Machine"
-
 // Clusters reads Clusters from the API server itself.
 type Clusters interface {
 	// Served is a kind of Cluster API in the version that the hub serves; empty: it doesn't.
@@ -50,7 +48,7 @@ type Recorder interface {
 // Options of a Reconciler.
 type Options struct {
 	Logger *slog.Logger
-	// Client reads our kinds from the cache, and writes; Cache reads Machines from it; Reader reads from the API server itself.
+	// Client reads our kinds from the cache, and writes; Cache reads Machines and Nodes from it; Reader reads from the API server itself.
 	Client        client.Client
 	Cache, Reader client.Reader
 	Clusters      Clusters
@@ -72,10 +70,8 @@ type Reconciler struct {
 	Options
 	Queue *kit.Queue
 
-	mu sync.Mutex
-	// kind of Machines as it is watched; empty: it isn't. Nothing is done before somebody has looked whether it can be.
-	kind   schema.GroupVersionKind
-	looked bool
+	mu   sync.Mutex
+	seen map[rules.Kind]sight
 	// known are the LoadBalancers whose members are followed.
 	known map[types.NamespacedName]known
 	// leaving is since when a Machine, by its UID, is to leave a LoadBalancer.
@@ -84,7 +80,8 @@ type Reconciler struct {
 	// missed is when a LoadBalancer was first missed of which something is left.
 	missed map[types.NamespacedName]time.Time
 	// pools by who of them lives, as it was last seen.
-	pools map[string]string
+	pools  map[string]string
+	wanted chan struct{}
 }
 
 // known is what is remembered of a LoadBalancer.
@@ -104,6 +101,7 @@ type leaver struct {
 func New(o Options) *Reconciler {
 	r := &Reconciler{
 		Options: o, Queue: &kit.Queue{}, known: map[types.NamespacedName]known{}, leaving: map[leaver]time.Time{}, pins: map[pin]pinned{}, pools: map[string]string{}, missed: map[types.NamespacedName]time.Time{},
+		seen: map[rules.Kind]sight{}, wanted: make(chan struct{}, 1),
 	}
 	if o.Fleet != nil {
 		o.Fleet.Subscribe(r.fleetChanged)
@@ -111,38 +109,9 @@ func New(o Options) *Reconciler {
 	return r
 }
 
-// Watches says that Machines are in the cache, as that kind, and followed from now on; it returns whether that is new.
-func (r *Reconciler) Watches(kind schema.GroupVersionKind) bool { return r.sees(kind) }
-
-// Unwatched says that Machines can't be watched now, and returns whether that is new.
-func (r *Reconciler) Unwatched() bool { return r.sees(schema.GroupVersionKind{}) }
-
-// Undecided says that nobody knows whether they can be, and returns whether somebody waits for a word of that: then none can.
-func (r *Reconciler) Undecided() bool { return r.blind() && r.Unwatched() }
-
-func (r *Reconciler) sees(kind schema.GroupVersionKind) (news bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	news = !r.looked || r.kind != kind
-	r.kind, r.looked = kind, true
-	return news
-}
-
-func (r *Reconciler) blind() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.looked
-}
-
-func (r *Reconciler) watched() schema.GroupVersionKind {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kind
-}
-
 // Reconcile brings the members of one LoadBalancer as far as they can come.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if r.blind() {
+	if r.blind(rules.Machines) {
 		return reconcile.Result{}, nil // all are woken in a moment
 	}
 	l := &clusterv1.LoadBalancer{}
@@ -152,45 +121,55 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading LoadBalancer %s: %w", req, err)
 	}
-	class, ours, err := r.ours(ctx, l)
+	class, kind, err := r.kindOf(ctx, l)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if l.DeletionTimestamp != nil || !ours {
+	if build.KindOf(l) == rules.Nodes && r.Elsewhere == nil && r.blind(rules.Nodes) {
+		return reconcile.Result{}, nil
+	}
+	if l.DeletionTimestamp != nil || kind == "" {
 		if !controllerutil.ContainsFinalizer(l, clusterv1.MembersFinalizer) {
 			r.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return r.letGo(ctx, l, class)
 	}
-	if (class != nil || l.Spec.InfrastructureRef != nil || r.Elsewhere != nil) && !r.watched().Empty() { // else nothing of it is written, and there is nothing to take away before it goes
+	if (class != nil || l.Spec.InfrastructureRef != nil || r.Elsewhere != nil) && !r.watched(kind).Empty() { // else nothing of it is written, and there is nothing to take away before it goes
 		if err := kit.Guard(ctx, r.Client, l, clusterv1.MembersFinalizer); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	v, err := r.view(ctx, l, class, source{r.Cache, r.Client})
+	v, err := r.view(ctx, l, class, kind, source{r.Cache, r.Client})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	plan := machines.Make(v.Facts)
+	others, err := r.traces(ctx, req.NamespacedName, kind)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	var failed error
-	if plan.Changes(v.Facts) || v.unlabelled() {
-		if v, err = r.view(ctx, l, class, source{r.Reader, r.Reader}); err != nil {
+	if plan.Changes(v.Facts) || v.unlabelled() || len(others) > 0 {
+		if v, err = r.view(ctx, l, class, kind, source{r.Reader, r.Reader}); err != nil {
 			return reconcile.Result{}, err
 		}
 		plan = machines.Make(v.Facts)
 		var p *problem
-		if p, failed = r.refusal(r.write(ctx, v, &plan)); p != nil {
+		if p, failed = r.refusal(kind, errors.Join(r.write(ctx, v, &plan), r.shed(ctx, v, others))); p != nil {
 			v.problem = p
 		}
 	}
 	again := r.remember(req.NamespacedName, v, &plan)
+	if len(others) > 0 && (again == 0 || again > lookAgain) {
+		again = lookAgain
+	}
 	return reconcile.Result{RequeueAfter: again}, errors.Join(failed, r.say(ctx, v, &plan))
 }
 
 // refusal tells what write failed at apart: what is to be said, and tried again later, and what passes by itself, as where an
 // object was written meanwhile.
-func (r *Reconciler) refusal(err error) (*problem, error) {
+func (r *Reconciler) refusal(kind rules.Kind, err error) (*problem, error) {
 	if err == nil {
 		return nil, nil
 	}
@@ -205,7 +184,7 @@ func (r *Reconciler) refusal(err error) (*problem, error) {
 		case apierrors.IsConflict(e), errors.Is(e, context.Canceled):
 			passing = append(passing, e)
 		case apierrors.IsForbidden(e) && (out == nil || out.reason != clusterv1.ReasonForbidden):
-			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("%s may not do what its Machines need: apply %s, or see what forbids it (%v)", r.who().Name, r.who().Rights, e)}
+			out = &problem{clusterv1.ReasonForbidden, fmt.Sprintf("%s may not do what its %ss need: apply %s, or see what forbids it (%v)", r.who().Name, kind, r.rights(kind), e)}
 		case out == nil:
 			out = &problem{clusterv1.ReasonWriteFailed, fmt.Sprintf("it is tried again, while all else goes on: %v", e)}
 		}
@@ -221,28 +200,29 @@ func (r *Reconciler) who() clusters.Who {
 	return clusters.Manager()
 }
 
-// ours says whether a LoadBalancer's targets are Machines that are to be followed, and returns its class; nil: there is none.
-func (r *Reconciler) ours(ctx context.Context, l *clusterv1.LoadBalancer) (*v1alpha1.LoadBalancerClass, bool, error) {
-	if r.Elsewhere != nil { // classes and Tenants are the hub's
-		yes, _ := build.OfMachines(l, nil, nil)
-		return nil, yes, nil
+// kindOf is the kind of a LoadBalancer's targets that are to be followed; "": none are. class is its own; nil: there is none.
+func (r *Reconciler) kindOf(ctx context.Context, l *clusterv1.LoadBalancer) (class *v1alpha1.LoadBalancerClass, kind rules.Kind, err error) {
+	if r.Elsewhere != nil { // classes, Tenants and Nodes are the hub's
+		if build.OfMachines(l) {
+			kind = rules.Machines
+		}
+		return nil, kind, nil
 	}
 	tenant, err := kit.TenantOf(ctx, r.Client, l.Namespace)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
-	var class *v1alpha1.LoadBalancerClass
 	if l.Spec.ClassName != "" {
 		c := &v1alpha1.LoadBalancerClass{}
 		switch err := r.Client.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c); {
 		case err == nil:
 			class = c
 		case client.IgnoreNotFound(err) != nil:
-			return nil, false, fmt.Errorf("reading class %s: %w", l.Spec.ClassName, err)
+			return nil, "", fmt.Errorf("reading class %s: %w", l.Spec.ClassName, err)
 		}
 	}
-	yes, _ := build.OfMachines(l, class, tenant)
-	return class, yes, nil
+	kind, _ = build.Resolved(l, class, tenant)
+	return class, kind, nil
 }
 
 // remember notes what the LoadBalancer waits for, and returns when it is to be looked at again; 0: when something wakes it.
@@ -270,7 +250,9 @@ func (r *Reconciler) remember(of types.NamespacedName, v *view, plan *machines.P
 		if m.Seen.Deleting || !m.Seen.Selected {
 			within(v.Shared.MaxWait/2 - m.Seen.Waited)
 			within(v.Shared.MaxWait - m.Seen.Waited)
-			within(lookAgain) // its Cluster's control plane isn't watched
+			if v.Kind == rules.Machines {
+				within(lookAgain) // its Cluster's control plane isn't watched
+			}
 		}
 	}
 	r.known[of] = k

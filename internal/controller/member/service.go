@@ -58,7 +58,7 @@ func settle(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass) time.D
 	if d := build.DrainTimeout(l, class); d > 0 {
 		return d
 	}
-	return machines.Held(l).MaxWait
+	return machines.Held(build.KindOf(l), l).MaxWait
 }
 
 func (e *endpoints) still() string { return "" }
@@ -84,7 +84,7 @@ func (e *endpoints) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered f
 		if g.Drains(at) {
 			out[at] = e.leaves(g, t)
 		} else {
-			out[at] = e.serves(t)
+			out[at] = e.serves(g, t)
 		}
 	}
 	return func(at int) rules.Sight { return out[at] }, nil
@@ -112,7 +112,7 @@ func (e *endpoints) leaves(g *v1alpha1.TargetGroup, t *v1alpha1.Target) rules.Si
 }
 
 // serves is what is seen of a target that takes new connections, where it is ready.
-func (e *endpoints) serves(t *v1alpha1.Target) rules.Sight {
+func (e *endpoints) serves(g *v1alpha1.TargetGroup, t *v1alpha1.Target) rules.Sight {
 	s := rules.Sight{By: "Service " + e.service, Live: 1}
 	listed, ready := e.find(t, func(s *discoveryv1.EndpointSlice) bool { return service.LoadBalancerOf(s) == e.of.Name })
 	switch {
@@ -121,6 +121,8 @@ func (e *endpoints) serves(t *v1alpha1.Target) rules.Sight {
 		return s
 	case listed == "":
 		s.Why = "no EndpointSlice lists it; an EndpointSlice holds addresses only"
+	case t.Ready != nil && !*t.Ready && g.Labels[v1alpha1.LabelGeneratedFrom] == string(rules.Nodes):
+		s.Why = "its Node isn't ready"
 	case t.Ready != nil && !*t.Ready:
 		s.Why = "its Cluster says that it isn't ready: see the conditions APIServerPodHealthy and NodeReady of its Machine"
 	default:

@@ -101,7 +101,7 @@ func TestAServicesTargetsServeByItsOwnEndpointSlices(t *testing.T) {
 		"all are used, open": {slices: []discoveryv1.EndpointSlice{slice("api", &yes)}, ready: &no, healthy: 1},
 	} {
 		e := &endpoints{of: types.NamespacedName{Namespace: "ns", Name: "api"}, service: "api", slices: c.slices}
-		s := e.serves(&v1alpha1.Target{Addresses: []string{"10.0.0.1"}, Ready: c.ready})
+		s := e.serves(&v1alpha1.TargetGroup{}, &v1alpha1.Target{Addresses: []string{"10.0.0.1"}, Ready: c.ready})
 		if s.Healthy != c.healthy || s.Live != 1 || s.Unhealthy != 1-c.healthy || !strings.Contains(s.Why, c.why) {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -121,7 +121,7 @@ func TestConnectionsHaveTheirTime(t *testing.T) {
 		{own: d(0), want: machines.DefaultMaxWait},
 		{class: d(0), maxWait: d(time.Hour), want: time.Hour},
 	} {
-		l := &clusterv1.LoadBalancer{Spec: clusterv1.LoadBalancerSpec{DrainTimeout: c.own, MachineHooks: &clusterv1.MachineHooks{MaxWait: c.maxWait}}}
+		l := &clusterv1.LoadBalancer{Spec: clusterv1.LoadBalancerSpec{ClusterName: "prod", DrainTimeout: c.own, MachineHooks: &clusterv1.MachineHooks{MaxWait: c.maxWait}}}
 		class := &v1alpha1.LoadBalancerClass{Spec: v1alpha1.LoadBalancerClassSpec{Defaults: &v1alpha1.ClassDefaults{DrainTimeout: c.class}}}
 		if got := settle(l, class); got != c.want {
 			t.Errorf("%+v: %s", c, got)

@@ -70,7 +70,7 @@ func TestAHookStaysWhereTheCacheLacksThatItsTargetServesAgain(t *testing.T) {
 		return &v1alpha1.TargetGroup{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: machines.GroupName("api", 0), UID: "g", Generation: generation, ResourceVersion: version,
-				Labels: map[string]string{v1alpha1.LabelFor: "api", v1alpha1.LabelGeneratedFrom: FromMachines, v1alpha1.LabelCluster: "prod"},
+				Labels: map[string]string{v1alpha1.LabelFor: "api", v1alpha1.LabelGeneratedFrom: string(rules.Machines), v1alpha1.LabelCluster: "prod"},
 			},
 			Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{{Name: "a", UID: "a", Addresses: []string{"10.0.0.1"}, State: state}}},
 		}
@@ -112,7 +112,7 @@ func TestAHookStaysWhereTheCacheLacksThatItsTargetServesAgain(t *testing.T) {
 				Fleet: fleet.New(fleet.Options{Logger: quiet, Now: time.Now}),
 				Asked: func(context.Context, *v1alpha1.TargetGroup) ([]*proof.Proxy, error) { return []*proof.Proxy{gone}, nil },
 			})
-			r.Watches(machineKind)
+			r.Watches(rules.Machines, machineKind)
 			_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "api"}})
 			m := machine()
 			if e := server.Get(t.Context(), client.ObjectKeyFromObject(m), m); e != nil {

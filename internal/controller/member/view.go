@@ -14,9 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/controller/kit"
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -31,20 +29,26 @@ type view struct {
 	problem *problem
 	// witness of what becomes of the members.
 	witness witness
-	// objects of the Machines, by their UIDs; they are shared with the cache.
-	objects map[string]*unstructured.Unstructured
+	// objects that targets are made from, by their UIDs; they may be shared with the cache.
+	objects map[string]client.Object
 	// label: the Cluster calls this LoadBalancer its control plane's, whose Machines are to be labelled so.
 	label bool
 }
 
-// source is whom a round reads Machines and TargetGroups from. What is written is decided by both as they are: a cache that lacks that a
+// source is whom a round reads Machines or Nodes, and TargetGroups from. What is written is decided by both as they are: a cache that lacks that a
 // target serves again would have its hook lifted for what was said before.
 type source struct{ machines, groups client.Reader }
 
-// view reads what there is; Machines and TargetGroups from whom it is told.
-func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, from source) (*view, error) {
-	of := client.ObjectKeyFromObject(l)
-	v := &view{Facts: machines.Facts{LoadBalancer: l, Shared: machines.Held(l), Selects: func(*machines.Machine) bool { return false }}}
+// stop has all stand still, and says why. What comes first is said.
+func (v *view) stop(reason, message string) {
+	if v.Shared.Frozen == "" {
+		v.Shared.Frozen, v.problem = message, &problem{reason, message}
+	}
+}
+
+// view reads what there is; objects of the kind and TargetGroups from whom it is told.
+func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class *v1alpha1.LoadBalancerClass, kind rules.Kind, from source) (*view, error) {
+	v := &view{Facts: machines.Facts{LoadBalancer: l, Kind: kind, Shared: machines.Held(kind, l), Selects: func(*machines.Machine) bool { return false }}}
 	v.Unchecked = class != nil && class.Spec.Service != nil
 	v.Asks = class != nil && class.Spec.HooksOnly != nil
 	var unknown *problem
@@ -54,23 +58,18 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 		}
 		return nil, false
 	})
-	// stop has all stand still, and says why. What comes first is said.
-	stop := func(reason, message string) {
-		if v.Shared.Frozen == "" {
-			v.Shared.Frozen, v.problem = message, &problem{reason, message}
-		}
-	}
-	if kind := r.watched(); kind.Empty() {
-		stop(clusterv1.ReasonNotInstalled, fmt.Sprintf("no Machines are served here, or %s may not read them: install Cluster API, and apply %s", r.who().Name, r.who().Rights))
+	if r.watched(kind).Empty() {
+		unread := r.unread(kind)
+		v.stop(unread.reason, unread.message)
 	} else {
 		objects, err := r.list(ctx, from.machines, kind, l.Namespace)
 		if err != nil {
 			return nil, err
 		}
-		v.objects = map[string]*unstructured.Unstructured{}
+		v.objects = map[string]client.Object{}
 		for i := range objects {
-			v.Machines = append(v.Machines, machines.Read(&objects[i]))
-			v.objects[string(objects[i].GetUID())] = &objects[i]
+			v.Machines = append(v.Machines, objects[i].Machine)
+			v.objects[objects[i].UID] = objects[i].Object
 		}
 	}
 	var strays []string
@@ -79,11 +78,41 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 		return nil, err
 	}
 	if len(strays) > 0 {
-		stop(clusterv1.ReasonStandsStill, fmt.Sprintf("TargetGroup %s has the label %s, and wasn't made from Machines, so that proxies send to its targets too: take the label or the TargetGroup away", strays[0], v1alpha1.LabelFor))
+		v.stop(clusterv1.ReasonStandsStill, fmt.Sprintf("TargetGroup %s has the label %s, and wasn't made from %ss, so that proxies send to its targets too: take the label or the TargetGroup away", strays[0], v1alpha1.LabelFor, kind))
 	}
 	if unknown != nil {
-		stop(unknown.reason, unknown.message)
+		v.stop(unknown.reason, unknown.message)
 	}
+	if kind == rules.Nodes {
+		v.ofNodes()
+	} else if err := r.ofCluster(ctx, v); err != nil {
+		return nil, err
+	}
+	if why := machines.Missing(v.Facts); why != "" {
+		v.stop(clusterv1.ReasonStandsStill, why)
+	}
+	v.Waited = r.waited(client.ObjectKeyFromObject(l), v)
+	return v, nil
+}
+
+// ofNodes finds which Nodes are the LoadBalancer's targets.
+func (v *view) ofNodes() {
+	selector, invalid := v.Kind.Selector(v.LoadBalancer)
+	v.Selects = func(m *machines.Machine) bool {
+		return selector.Matches(labels.Set(m.Labels)) && !rules.Excluded(m.Labels)
+	}
+	if invalid != nil { // those that it had stay
+		v.problem = cmp.Or(v.problem, &problem{clusterv1.ReasonInvalid, invalid.Error()})
+		v.Selects = func(m *machines.Machine) bool { return v.Kept(m) && !rules.Excluded(m.Labels) }
+	}
+	if why := v.witness.still(); why != "" {
+		v.stop(clusterv1.ReasonStandsStill, why)
+	}
+}
+
+// ofCluster finds which Machines are the LoadBalancer's targets, and what becomes of their Cluster.
+func (r *Reconciler) ofCluster(ctx context.Context, v *view) (err error) {
+	l := v.LoadBalancer
 	noted, placed := v.Noted()
 	selector, invalid := rules.Selector(l)
 	cluster, foreign, wrong := machines.Cluster(l, selector, v.Machines, noted)
@@ -96,31 +125,31 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 		// Those that it had stay, and those that are being deleted are drained and let go as ever.
 		v.problem = cmp.Or(v.problem, &problem{clusterv1.ReasonInvalid, invalid.Error()})
 		v.Selects = func(m *machines.Machine) bool {
-			return cluster != "" && m.Cluster() == cluster && machines.Kept(m, l.Name)
+			return cluster != "" && m.Cluster() == cluster && v.Kept(m)
 		}
 	case invalid != nil:
-		stop(clusterv1.ReasonInvalid, invalid.Error())
+		v.stop(clusterv1.ReasonInvalid, invalid.Error())
 	case wrong != "":
-		stop(clusterv1.ReasonForeignMachines, wrong)
+		v.stop(clusterv1.ReasonForeignMachines, wrong)
 	case cluster == "" && placed > 0:
-		stop(clusterv1.ReasonStandsStill, "it has targets, none of their Machines is selected, and whose they are isn't noted: set spec.clusterName")
+		v.stop(clusterv1.ReasonStandsStill, "it has targets, none of their Machines is selected, and whose they are isn't noted: set spec.clusterName")
 	}
 	c := endpoint.Cluster{}
 	if cluster != "" {
 		if c, err = r.Clusters.Look(ctx, types.NamespacedName{Namespace: l.Namespace, Name: cluster}); err != nil {
-			return nil, err
+			return err
 		}
 		switch {
 		case !c.Found:
-			stop(clusterv1.ReasonClusterNotFound, fmt.Sprintf("there is no Cluster %s in this namespace: create it, or name another one in spec.clusterName", cluster))
+			v.stop(clusterv1.ReasonClusterNotFound, fmt.Sprintf("there is no Cluster %s in this namespace: create it, or name another one in spec.clusterName", cluster))
 		case c.Still != "":
-			stop(clusterv1.ReasonStandsStill, c.Still)
+			v.stop(clusterv1.ReasonStandsStill, c.Still)
 		}
 	}
 	v.Shared.ClusterLeaving = c.Leaving
 	v.label = c.Named == l.Name && !c.Leaving
 	if why := v.witness.still(); why != "" {
-		stop(clusterv1.ReasonStandsStill, why)
+		v.stop(clusterv1.ReasonStandsStill, why)
 	}
 	if c.Unread != nil && v.problem == nil {
 		v.problem = &problem{clusterv1.ReasonStandsStill, fmt.Sprintf("its targets are followed, but whether the control plane of Cluster %s is being deleted isn't known: %v", cluster, c.Unread)}
@@ -128,11 +157,7 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 	if len(foreign) > 0 && v.problem == nil {
 		v.problem = &problem{clusterv1.ReasonForeignMachines, fmt.Sprintf("the selector selects Machines that are not of Cluster %s, and get no traffic: %s; mend spec.selector or spec.clusterName", cluster, kit.Some(foreign))}
 	}
-	if why := machines.Missing(v.Facts); why != "" {
-		stop(clusterv1.ReasonStandsStill, why)
-	}
-	v.Waited = r.waited(of, v)
-	return v, nil
+	return nil
 }
 
 // unlabelled says that a Machine is to get the label that the default selector selects it by.
@@ -145,16 +170,8 @@ func (v *view) wantsLabel(m machines.Machine) bool {
 	return v.label && !has && m.Still() == "" && rules.WantsLabel(m.Labels, m.Deleting, v.Cluster, v.LoadBalancer.Name)
 }
 
-func (r *Reconciler) list(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the Machines of namespace %s: %w", namespace, err)
-	}
-	return list.Items, nil
-}
-
-// generated are the TargetGroups that were made for a LoadBalancer's Machines, by their number; they are shared with the cache, if they are read from it.
+// generated are the TargetGroups that were made for a LoadBalancer, be it from Machines or Nodes, by their number; they are
+// shared with the cache, if they are read from it.
 // strays are the names of others that it sends to.
 func (r *Reconciler) generated(ctx context.Context, from client.Reader, of types.NamespacedName) (groups map[int]*v1alpha1.TargetGroup, strays []string, err error) {
 	list := &v1alpha1.TargetGroupList{}
@@ -175,7 +192,7 @@ func (r *Reconciler) generated(ctx context.Context, from client.Reader, of types
 }
 
 func generated(g *v1alpha1.TargetGroup) bool {
-	return g.Labels[v1alpha1.LabelGeneratedFrom] == FromMachines
+	return rules.KindOf(g.Labels[v1alpha1.LabelGeneratedFrom]) != ""
 }
 
 // groups are those as a Plan needs them, and the strays.
@@ -252,7 +269,7 @@ func (r *Reconciler) waited(of types.NamespacedName, v *view) func(uid string) t
 		if !m.Deleting && v.Selects(m) {
 			continue
 		}
-		if !m.Deleting && !rules.Hooked(m.Annotations, of.Name) {
+		if !m.Deleting && !v.Kind.Hooked(m.Annotations, v.Key()) {
 			continue // it was never a target, or isn't held
 		}
 		leaves(m.UID, m.Still() != "")

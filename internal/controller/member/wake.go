@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -13,9 +14,13 @@ import (
 	"fairlead.dev/fairlead/internal/machines"
 	rules "fairlead.dev/fairlead/internal/member"
 	"fairlead.dev/fairlead/internal/proof"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -49,39 +54,67 @@ func alive(proxies []*proof.Proxy) string {
 	return out.String()
 }
 
-// Concerns says that a LoadBalancer's targets are Machines, or were.
+// Concerns says that a LoadBalancer's targets are Machines or Nodes, or were.
 func Concerns(l *clusterv1.LoadBalancer) bool {
-	yes, _ := build.OfMachines(l, nil, nil)
-	return yes || controllerutil.ContainsFinalizer(l, clusterv1.MembersFinalizer)
+	return build.KindOf(l) != "" || controllerutil.ContainsFinalizer(l, clusterv1.MembersFinalizer)
 }
 
 // OfMachine names the LoadBalancers that a Machine may be a target of, and those that it names, be they there or not.
 func (r *Reconciler) OfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	out := r.ofCluster(ctx, o.GetNamespace(), o.GetLabels()[rules.ClusterNameLabel])
-	for _, name := range rules.Named(o.GetAnnotations()) {
-		out = append(out, request(o.GetNamespace(), name))
+	return append(r.inCluster(ctx, o.GetNamespace(), o.GetLabels()[rules.ClusterNameLabel]), named(rules.Machines, o)...)
+}
+
+// OfNode names the LoadBalancers that select a Node, and those that it names, likewise.
+func (r *Reconciler) OfNode(ctx context.Context, o client.Object) []reconcile.Request {
+	return append(r.those(ctx, "", func(l *clusterv1.LoadBalancer) bool {
+		if build.KindOf(l) != rules.Nodes {
+			return false
+		}
+		s, err := rules.Nodes.Selector(l)
+		return err == nil && s.Matches(labels.Set(o.GetLabels()))
+	}), named(rules.Nodes, o)...)
+}
+
+// named are the LoadBalancers that an object's annotations speak of.
+func named(kind rules.Kind, o client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, key := range kind.Named(o.GetAnnotations()) {
+		if namespace, name, ok := kind.Names(key, o.GetNamespace()); ok {
+			out = append(out, request(namespace, name))
+		}
 	}
 	return out
 }
 
+// OfInterest lets through what changes a Node's part in a Plan: its status is written all the time.
+var OfInterest = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	return !ok || !ok2 || !reflect.DeepEqual(machines.ReadNode(before), machines.ReadNode(after))
+}}
+
 // OfCluster names the LoadBalancers of a Cluster's Machines.
 func (r *Reconciler) OfCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.ofCluster(ctx, o.GetNamespace(), o.GetName())
+	return r.inCluster(ctx, o.GetNamespace(), o.GetName())
 }
 
-func (r *Reconciler) ofCluster(ctx context.Context, namespace, cluster string) []reconcile.Request {
+func (r *Reconciler) inCluster(ctx context.Context, namespace, cluster string) []reconcile.Request {
+	return r.those(ctx, namespace, func(l *clusterv1.LoadBalancer) bool {
+		name := rules.ClusterName(l)
+		return build.OfMachines(l) && (name == "" || name == cluster)
+	})
+}
+
+// those names the LoadBalancers of a namespace, or of all where that is "", that match.
+func (r *Reconciler) those(ctx context.Context, namespace string, match func(*clusterv1.LoadBalancer) bool) []reconcile.Request {
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		r.Logger.Error("loadbalancers can't be listed", "namespace", namespace, "err", err)
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		l := &list.Items[i]
-		if yes, _ := build.OfMachines(l, nil, nil); !yes {
-			continue
-		}
-		if name := rules.ClusterName(l); name == "" || name == cluster {
-			out = append(out, request(namespace, l.Name))
+		if l := &list.Items[i]; match(l) {
+			out = append(out, request(l.Namespace, l.Name))
 		}
 	}
 	return out
@@ -112,7 +145,7 @@ func request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// All wakes all LoadBalancers of Machines, and those that were.
+// All wakes all LoadBalancers of Machines and Nodes, and those that were.
 func (r *Reconciler) All(ctx context.Context) error {
 	list := &clusterv1.LoadBalancerList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -58,7 +58,7 @@ func (r *Reconciler) witness(l *clusterv1.LoadBalancer, class *v1alpha1.LoadBala
 	case r.Elsewhere != nil:
 		return elsewhere{r.Elsewhere}, nil
 	case r.Providers != nil && (build.ByProvider(l, class) || providerkind.Has(l)): // until it is given up
-		return r.besides(&object{of: l, class: class, all: r.Providers}), nil
+		return r.besides(&provided{of: l, class: class, all: r.Providers}), nil
 	case class != nil && class.Spec.Proxy != nil:
 		return r.proxiesOf(class.Spec.Proxy.Pool), nil
 	case class != nil && class.Spec.Service != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/controller/kit"
@@ -12,7 +13,6 @@ import (
 	rules "fairlead.dev/fairlead/internal/member"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -45,20 +45,20 @@ func (r *Reconciler) write(ctx context.Context, v *view, plan *machines.Plan) er
 
 // label gives a Machine of the control plane the label that names its LoadBalancer, for the default selector.
 func (r *Reconciler) label(ctx context.Context, v *view, m *machines.Machine) error {
-	return r.patch(ctx, v.objects[m.UID], func(o *unstructured.Unstructured) {
+	return r.patch(ctx, v, m.UID, func(o client.Object) {
 		labels := maps.Clone(o.GetLabels())
 		labels[rules.NameLabel] = v.LoadBalancer.Name
 		o.SetLabels(labels)
 	})
 }
 
-// annotate writes a Machine's hook and state. One that is gone, or was written since, is looked at anew.
+// annotate writes a Machine's hook and state, or a Node's state. One that is gone, or was written since, is looked at anew.
 func (r *Reconciler) annotate(ctx context.Context, v *view, m *machines.Member) error {
 	want := m.Annotations(v.LoadBalancer)
 	if m.Machine.Still() != "" || maps.Equal(want, m.Machine.Annotations) {
 		return nil
 	}
-	if err := r.patch(ctx, v.objects[m.Machine.UID], func(o *unstructured.Unstructured) { o.SetAnnotations(want) }); err != nil {
+	if err := r.patch(ctx, v, m.Machine.UID, func(o client.Object) { reannotate(o, m.Machine.Annotations, want) }); err != nil {
 		return err
 	}
 	if m.Seen.Hook && !m.Hook {
@@ -70,18 +70,33 @@ func (r *Reconciler) annotate(ctx context.Context, v *view, m *machines.Member) 
 	return nil
 }
 
-// patch writes what change changes of a Machine's metadata, if it is still as it was read. One that is gone is no error.
-func (r *Reconciler) patch(ctx context.Context, was *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
-	next := was.DeepCopy()
+// patch writes to one of a view's objects; a later write of this round begins where it ended.
+func (r *Reconciler) patch(ctx context.Context, v *view, uid string, change func(client.Object)) error {
+	next, err := r.patchOne(ctx, v.Kind, v.objects[uid], change)
+	if err == nil {
+		v.objects[uid] = next
+	}
+	return err
+}
+
+// patchOne writes what change changes of an object's metadata, if it is still as it was read, and returns what it is then. One that is
+// gone is no error.
+func (r *Reconciler) patchOne(ctx context.Context, kind rules.Kind, was client.Object, change func(client.Object)) (client.Object, error) {
+	next := was.DeepCopyObject().(client.Object)
 	change(next)
 	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kit.FieldManager))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing Machine %s/%s: %w", was.GetNamespace(), was.GetName(), err)
+	switch {
+	case apierrors.IsNotFound(err):
+		return was, nil
+	case err != nil:
+		return nil, fmt.Errorf("writing %s %s: %w", kind, nameOf(was), err)
 	}
-	if err == nil {
-		*was = *next // a later write of this round begins there
-	}
-	return nil
+	return next, nil
+}
+
+// nameOf an object as messages have it, with its namespace where it has one.
+func nameOf(o client.Object) string {
+	return strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }
 
 // place writes the TargetGroups, each by itself.
@@ -94,7 +109,7 @@ func (r *Reconciler) place(ctx context.Context, v *view, plan *machines.Plan) er
 		}
 		g := v.Groups[i].Object
 		next := g.DeepCopy()
-		note(next, v.Cluster)
+		note(next, v)
 		if maps.Equal(g.Labels, next.Labels) && machines.SameTargets(g.Spec.Targets, targets) {
 			continue
 		}
@@ -112,10 +127,15 @@ func (r *Reconciler) place(ctx context.Context, v *view, plan *machines.Plan) er
 	return errors.Join(failed...)
 }
 
-// note has a TargetGroup say whose Machines its targets are: where none is there to tell, whether that Cluster is paused counts.
-func note(g *v1alpha1.TargetGroup, cluster string) {
-	if cluster != "" {
-		g.Labels[v1alpha1.LabelCluster] = cluster
+// note has a TargetGroup say what its targets are made from, and whose Machines they are: where none is there to tell, whether that
+// Cluster is paused counts.
+func note(g *v1alpha1.TargetGroup, v *view) {
+	g.Labels[v1alpha1.LabelGeneratedFrom] = string(v.Kind)
+	switch {
+	case v.Kind == rules.Nodes:
+		delete(g.Labels, v1alpha1.LabelCluster)
+	case v.Cluster != "":
+		g.Labels[v1alpha1.LabelCluster] = v.Cluster
 	}
 }
 
@@ -124,11 +144,11 @@ func (r *Reconciler) create(ctx context.Context, v *view, number int, targets []
 	g := &v1alpha1.TargetGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: l.Namespace, Name: machines.GroupName(l.Name, number),
-			Labels: map[string]string{v1alpha1.LabelFor: l.Name, v1alpha1.LabelGeneratedFrom: FromMachines},
+			Labels: map[string]string{v1alpha1.LabelFor: l.Name},
 		},
 		Spec: v1alpha1.TargetGroupSpec{Targets: targets},
 	}
-	note(g, v.Cluster)
+	note(g, v)
 	err := r.Client.Create(ctx, g, client.FieldOwner(kit.FieldManager))
 	if apierrors.IsAlreadyExists(err) {
 		return r.taken(ctx, g)
@@ -148,7 +168,7 @@ func (r *Reconciler) taken(ctx context.Context, g *v1alpha1.TargetGroup) error {
 	if generated(other) {
 		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("targetgroups").GroupResource(), g.Name, errors.New("it was made a moment ago"))
 	}
-	return fmt.Errorf("TargetGroup %s/%s isn't generated, and has the name that one for Machines needs: rename it", g.Namespace, g.Name)
+	return fmt.Errorf("TargetGroup %s/%s isn't generated, and has the name that one for %ss needs: rename it", g.Namespace, g.Name, g.Labels[v1alpha1.LabelGeneratedFrom])
 }
 
 // drop deletes a TargetGroup, if it is still as it was read.

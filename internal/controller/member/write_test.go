@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	rules "fairlead.dev/fairlead/internal/member"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -30,7 +31,7 @@ func TestWhatAWriteFailedAt(t *testing.T) {
 		"a right is missing":   {err: errors.Join(invalid, forbidden), reason: clusterv1.ReasonForbidden, says: "quota"},
 		"of a group of errors": {err: errors.Join(errors.Join(conflict, invalid), nil), reason: clusterv1.ReasonWriteFailed, says: "a webhook", passes: true},
 	} {
-		p, passing := (&Reconciler{}).refusal(c.err)
+		p, passing := (&Reconciler{}).refusal(rules.Machines, c.err)
 		if (p == nil) != (c.reason == "") || p != nil && (p.reason != c.reason || !strings.Contains(p.message, c.says)) || (passing != nil) != c.passes {
 			t.Errorf("%s: %+v, %v", name, p, passing)
 		}

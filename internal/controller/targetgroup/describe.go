@@ -28,7 +28,7 @@ type facts struct {
 	group   *v1alpha1.TargetGroup
 	tenant  *v1alpha1.Tenant
 	version proof.Version
-	// since is at which version each target was first seen as it stands now, by its UID; nil: the group isn't of Machines.
+	// since is at which version each target was first seen as it stands now, by its UID; nil: the group was made from neither Machines nor Nodes.
 	since map[string]proof.Version
 	// apart is the LoadBalancer that alone says what becomes of the targets; "": proxies say.
 	apart string

@@ -14,12 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FromMachines is the value of v1alpha1.LabelGeneratedFrom on groups whose targets are Machines.
-const FromMachines = "Machine"
-
-// ofMachines says that a group's targets are Machines, whose hooks wait for what is said of each by itself.
-func ofMachines(g *v1alpha1.TargetGroup) bool {
-	return g.Labels[v1alpha1.LabelGeneratedFrom] == FromMachines
+// ofMembers says that a group was made from Machines or Nodes, of which each is waited for by itself.
+func ofMembers(g *v1alpha1.TargetGroup) bool {
+	return rules.KindOf(g.Labels[v1alpha1.LabelGeneratedFrom]) != ""
 }
 
 // pinned is since when a target stands in its group as it does now.
@@ -72,9 +69,9 @@ func machine(f facts, t *v1alpha1.Target, address string) (state, message string
 	return adding, "No live proxy sends to it and has checked it yet."
 }
 
-// apart names the LoadBalancer that alone says what becomes of a group's Machines, for no proxies of ours send to them; "": proxies say.
+// apart names the LoadBalancer that alone says what becomes of a group's Machines or Nodes, for no proxies of ours send to them; "": proxies say.
 func (r *Reconciler) apart(ctx context.Context, g *v1alpha1.TargetGroup) (string, error) {
-	if !ofMachines(g) {
+	if !ofMembers(g) {
 		return "", nil
 	}
 	l, class := &clusterv1.LoadBalancer{}, &v1alpha1.LoadBalancerClass{}
@@ -101,6 +98,9 @@ func told(f facts, i int) (state, message string) {
 	case f.group.Drains(i):
 		return draining, fmt.Sprintf("The status of LoadBalancer %s says when it is removed.", f.apart)
 	case t.Ready != nil && !*t.Ready:
+		if f.group.Labels[v1alpha1.LabelGeneratedFrom] == string(rules.Nodes) {
+			return unhealthy, "Its Node isn't ready."
+		}
 		return unhealthy, "Its Cluster says that it isn't ready."
 	}
 	return "", ""
@@ -109,7 +109,7 @@ func told(f facts, i int) (state, message string) {
 // waits notes whether proxies are waited for in a group of Machines, which then looks at whatever they say.
 func (r *Reconciler) waits(g *v1alpha1.TargetGroup, s *v1alpha1.TargetGroupStatus) {
 	of := types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
-	waits := ofMachines(g) && slices.ContainsFunc(s.Targets, func(m v1alpha1.MemberStatus) bool { return m.State == adding || m.State == draining })
+	waits := ofMembers(g) && slices.ContainsFunc(s.Targets, func(m v1alpha1.MemberStatus) bool { return m.State == adding || m.State == draining })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !waits {

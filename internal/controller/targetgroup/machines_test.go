@@ -13,7 +13,7 @@ import (
 // Of Machines a group says who is active by the rule of members: a live proxy has applied the target as it stands, and finds it
 // healthy. Whoever reads that alone may go by it.
 func TestMachinesAreActiveByTheRuleOfMembers(t *testing.T) {
-	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "g", UID: "g", Labels: map[string]string{v1alpha1.LabelGeneratedFrom: FromMachines}}}
+	g := &v1alpha1.TargetGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "g", UID: "g", Labels: map[string]string{v1alpha1.LabelGeneratedFrom: "Machine"}}}
 	g.Spec.Targets = []v1alpha1.Target{{Name: "a", UID: "a", Addresses: []string{"10.0.0.1"}}}
 	proxy := func(name string, through proof.Version, says ...v1alpha1.ReportedState) *proof.Proxy {
 		r := &v1alpha1.ProxyReport{}

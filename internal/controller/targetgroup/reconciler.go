@@ -32,13 +32,13 @@ type Reconciler struct {
 	Now      func() time.Time
 
 	mu sync.Mutex
-	// pins of the targets of groups of Machines, by the UIDs of both.
+	// pins of the targets of groups of Machines and Nodes, by the UIDs of both.
 	pins map[types.UID]map[string]pinned
-	// waiting are the groups of Machines that wait for proxies.
+	// waiting are the groups of Machines and Nodes that wait for proxies.
 	waiting map[types.NamespacedName]struct{}
 }
 
-// FleetChanged writes the groups that proxies reported on soon, and those of Machines that wait for proxies.
+// FleetChanged writes the groups that proxies reported on soon, and those of Machines and Nodes that wait for proxies.
 func (r *Reconciler) FleetChanged(c fleet.Change) {
 	for key := range c.TargetGroups {
 		r.Queue.AddAfter(key.Namespace, key.Name, Pause)
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if f.apart, err = r.apart(ctx, g); err != nil {
 		return reconcile.Result{}, err
 	}
-	if ofMachines(g) {
+	if ofMembers(g) {
 		f.since = r.since(g)
 	}
 	next := g.DeepCopy()
