@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
@@ -33,30 +33,67 @@ import (
 const targetPort = 9000
 
 func TestFooProvider(t *testing.T) {
+	hub, controller := newHub(t)
+	cloud := newCloud(t, hub)
+	asPrinted(t, hub)
+	suite(hub, controller, foo.Options(cloud), here(t, hub)).Run(t)
+	if !t.Failed() {
+		onlyItsOwn(t, hub)
+	}
+}
+
+// newHub is an API server with foo-provider's kinds, and the identity that it is installed with.
+func newHub(t *testing.T) (*testkit.ControlPlane, *rest.Config) {
+	t.Helper()
 	hub := kubetest.Start(t, testkit.Options{Name: "hub", Audit: true})
 	if err := testkit.Create(t.Context(), hub.RESTConfig(), config.Manifests); err != nil {
 		t.Fatal(err)
 	}
 	ctrl.SetLogger(logr.Discard()) // what went wrong is in conditions
-	controller := identity(t, hub)
+	return hub, identity(t, hub)
+}
+
+func newCloud(t *testing.T, hub *testkit.ControlPlane) *balancer.Cloud {
+	t.Helper()
 	cloud := balancer.New(balancer.Options{Addresses: netip.PrefixFrom(host(hub, 200), 29)})
 	t.Cleanup(cloud.Close)
-	var members []string
+	return cloud
+}
+
+// place is what a suite may use of a network.
+type place struct {
+	// members take connections at a port.
+	members []string
+	port    int32
+	// first is the first of the endpoints; the others have the next addresses.
+	first netip.AddrPort
+}
+
+// here is on this host.
+func here(t *testing.T, hub *testkit.ControlPlane) place {
+	t.Helper()
+	p := place{port: targetPort, first: netip.AddrPortFrom(host(hub, 101), 7443)}
 	for n := byte(240); n < 243; n++ {
-		members = append(members, listen(t, host(hub, n)))
+		p.members = append(p.members, listen(t, host(hub, n)))
 	}
-	asPrinted(t, hub)
-	var next atomic.Int32
-	providertest.Suite{
-		Config: hub.RESTConfig(), ControllerConfig: controller, Options: foo.Options(cloud), AddToScheme: api.AddToScheme,
+	return p
+}
+
+// suite is of a provider of FooLoadBalancers, wherever it is.
+func suite(hub *testkit.ControlPlane, controller *rest.Config, o provider.Options, at place) providertest.Suite {
+	var mu sync.Mutex
+	next := at.first.Addr()
+	return providertest.Suite{
+		Config: hub.RESTConfig(), ControllerConfig: controller, Options: o, AddToScheme: api.AddToScheme,
 		New: func() provider.Object { return &api.FooLoadBalancer{} },
 		Endpoint: func() clusterv1.Endpoint {
-			return clusterv1.Endpoint{Host: host(hub, byte(100+next.Add(1))).String(), Port: 7443}
+			mu.Lock()
+			defer mu.Unlock()
+			e := clusterv1.Endpoint{Host: next.String(), Port: int32(at.first.Port())}
+			next = next.Next()
+			return e
 		},
-		Members: members, TargetPort: targetPort,
-	}.Run(t)
-	if !t.Failed() {
-		onlyItsOwn(t, hub)
+		Members: at.members, TargetPort: at.port,
 	}
 }
 

@@ -50,6 +50,8 @@ type Suite struct {
 	TargetPort int32
 	// Patience is how long anything may take. Default: 1 min.
 	Patience time.Duration
+	// Only are the names of the stories to be told. Default: all of them, and the controller's restart.
+	Only []string
 }
 
 // stage is what a story plays on.
@@ -64,6 +66,11 @@ type stage struct {
 func (s Suite) Run(t *testing.T) {
 	if len(s.Members) < 3 || s.New == nil || s.Endpoint == nil || s.AddToScheme == nil || s.TargetPort == 0 {
 		t.Fatal("providertest.Suite: set New, Endpoint, AddToScheme, TargetPort, and three Members")
+	}
+	for _, name := range s.Only {
+		if stories[name] == nil {
+			t.Fatalf("providertest.Suite: Only: there is no story %q", name)
+		}
 	}
 	if s.Patience == 0 {
 		s.Patience = time.Minute
@@ -89,12 +96,18 @@ func (s Suite) Run(t *testing.T) {
 	})
 	t.Run("stories", func(t *testing.T) {
 		for name, story := range stories {
+			if len(s.Only) > 0 && !slices.Contains(s.Only, name) {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				story(g.play(t))
 			})
 		}
 	})
+	if len(s.Only) > 0 {
+		return
+	}
 	t.Run("a controller that starts again changes nothing", func(t *testing.T) { restarted(g.play(t), g) })
 }
 
