@@ -58,7 +58,8 @@ type Wanted struct {
 	// chooses; empty: the provider chooses. Its port is one of Ports.
 	Endpoint clusterv1.Endpoint `json:"endpoint,omitzero"`
 	Ports    []clusterv1.Port   `json:"ports"`
-	// HealthCheck of members; nil: a connection to the port that traffic goes to.
+	// HealthCheck of members: the LoadBalancer's, else its class's, else HTTPS /readyz of a control plane's Machines, whose certificate nobody
+	// knows. Nil: a connection to the port that traffic goes to.
 	HealthCheck    *clusterv1.HealthCheck `json:"healthCheck,omitempty"`
 	SourceRanges   []string               `json:"sourceRanges,omitempty"`
 	ClientAffinity bool                   `json:"clientAffinity,omitempty"`

@@ -117,21 +117,48 @@ func addressOf(t *v1alpha1.Target, families []clusterv1.IPFamily) string {
 // drainFor is how long open connections of a LoadBalancer's targets may run on, by itself or its class; 0: without bound. A class that
 // isn't there, or may not be read, says nothing: members come and go all the same.
 func (r *reconciler) drainFor(ctx context.Context, l *clusterv1.LoadBalancer) (time.Duration, error) {
-	switch {
-	case l.Spec.DrainTimeout != nil:
+	if l.Spec.DrainTimeout != nil {
 		return l.Spec.DrainTimeout.Duration, nil
-	case l.Spec.ClassName == "":
-		return defaultDrain, nil
 	}
-	c := &v1alpha1.LoadBalancerClass{}
-	err := r.live.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return 0, fmt.Errorf("reading LoadBalancerClass %s: %w", l.Spec.ClassName, err)
-	}
-	if d := c.Spec.Defaults; d != nil && d.DrainTimeout != nil {
+	d, _, err := r.defaults(ctx, l)
+	if err == nil && d.DrainTimeout != nil {
 		return d.DrainTimeout.Duration, nil
 	}
-	return defaultDrain, nil
+	return defaultDrain, err
+}
+
+// defaults are those of a LoadBalancer's class; of none, where there is no class. False: it has one that may not be read.
+func (r *reconciler) defaults(ctx context.Context, l *clusterv1.LoadBalancer) (v1alpha1.ClassDefaults, bool, error) {
+	c := &v1alpha1.LoadBalancerClass{}
+	if l.Spec.ClassName == "" {
+		return v1alpha1.ClassDefaults{}, true, nil
+	}
+	err := r.live.Get(ctx, types.NamespacedName{Name: l.Spec.ClassName}, c)
+	switch {
+	case apierrors.IsForbidden(err):
+		return v1alpha1.ClassDefaults{}, false, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return v1alpha1.ClassDefaults{}, false, fmt.Errorf("reading LoadBalancerClass %s: %w", l.Spec.ClassName, err)
+	case c.Spec.Defaults == nil:
+		return v1alpha1.ClassDefaults{}, true, nil
+	}
+	return *c.Spec.Defaults, true, nil
+}
+
+// healthCheck of a LoadBalancer's targets, where the technology has any but a connection. Of one whose class may not be read only its own is known.
+func (r *reconciler) healthCheck(ctx context.Context, l *clusterv1.LoadBalancer, controlPlane bool) (*clusterv1.HealthCheck, error) {
+	if l.Spec.HealthCheck != nil || !r.Supports.HealthCheck {
+		return l.Spec.HealthCheck, nil
+	}
+	class, known, err := r.defaults(ctx, l)
+	if err != nil || !known {
+		return nil, err
+	}
+	if controlPlane {
+		l = l.DeepCopy()
+		l.Spec.Role = clusterv1.RoleControlPlane
+	}
+	return build.HealthCheckElsewhere(l, class.HealthCheck), nil
 }
 
 // tenant that a namespace belongs to, nil if it is of none; of several the oldest.

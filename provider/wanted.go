@@ -31,9 +31,13 @@ func (p *pass) wanted(ctx context.Context, l *clusterv1.LoadBalancer, cluster *u
 		return Wanted{}, way.wait, nil
 	}
 	p.differs = way.differs
+	check, err := p.healthCheck(ctx, l, controlPlane)
+	if err != nil {
+		return Wanted{}, nil, err
+	}
 	w := Wanted{
 		Name: p.o.GetNamespace() + "/" + p.o.GetName(), Endpoint: way.endpoint, Ports: portsOf(l, controlPlane, way.endpoint),
-		HealthCheck: l.Spec.HealthCheck, SourceRanges: l.Spec.SourceRanges, ProxyProtocol: l.Spec.ProxyProtocol,
+		HealthCheck: check, SourceRanges: l.Spec.SourceRanges, ProxyProtocol: l.Spec.ProxyProtocol,
 		ClientAffinity: l.Spec.SessionAffinity == clusterv1.SessionAffinityClientIP,
 	}
 	if !isSet(w.Endpoint) {

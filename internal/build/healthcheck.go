@@ -8,6 +8,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/lb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Defaults of what a HealthCheck leaves out.
@@ -103,13 +104,37 @@ func ofAPIServers(l *clusterv1.LoadBalancer) bool {
 	return l.Spec.Role == clusterv1.RoleControlPlane && targetKind(l) == kindMachine
 }
 
-// readyz asks an API server whether it can serve. Nobody asked for it, and what listens there may be another server of a control
+// Readyz asks an API server whether it can serve. One that doesn't let everybody ask, doesn't know that path, or has too much to do for an
+// answer, is alive.
+func Readyz() *clusterv1.HealthCheck {
+	return &clusterv1.HealthCheck{
+		Type: clusterv1.HealthCheckHTTPS, Path: "/readyz", Alive: []int32{401, 403, 404, 429},
+		Interval: &metav1.Duration{Duration: readyzInterval}, Timeout: &metav1.Duration{Duration: readyzTimeout},
+		Healthy: defaultRise, Unhealthy: defaultFall,
+	}
+}
+
+// readyz is Readyz by a proxy. Nobody asked for it, and what listens there may be another server of a control
 // plane, which doesn't know that path, or no HTTP: that one is alive as with TCP.
 func readyz(port uint16) lb.Check {
-	return lb.Check{
-		Kind: lb.CheckHTTPS, Port: port, Path: "/readyz", Lenient: true,
-		Interval: readyzInterval, Timeout: readyzTimeout, Rise: defaultRise, Fall: defaultFall,
+	c := checkOf(Readyz(), port)
+	c.Alive, c.Lenient = "", true // which is more than some statuses
+	return c
+}
+
+// HealthCheckElsewhere is the check of a LoadBalancer's targets by a technology that isn't ours, which takes one check for all ports: the
+// LoadBalancer's own; else the class's; else whether they are ready where they are API servers; nil: a connection.
+func HealthCheckElsewhere(l *clusterv1.LoadBalancer, class *clusterv1.HealthCheck) *clusterv1.HealthCheck {
+	tcp := !slices.ContainsFunc(l.Spec.Ports, func(p clusterv1.Port) bool { return protocol(p) != lb.TCP })
+	switch class = usable(class); {
+	case l.Spec.HealthCheck != nil:
+		return l.Spec.HealthCheck
+	case class != nil && (tcp || class.Type != clusterv1.HealthCheckTCP || class.Port != 0):
+		return class
+	case tcp && ofAPIServers(l):
+		return Readyz()
 	}
+	return nil
 }
 
 // OfTargetGroup tells whether what a proxy found out in a way that it names so says something of a TargetGroup whose own check is

@@ -100,3 +100,44 @@ func TestWhoseTargetsAreAPIServers(t *testing.T) {
 		}
 	}
 }
+
+// A provider's technology is asked for what proxies do, as far as one check of all ports can say it.
+func TestHealthCheckElsewhere(t *testing.T) {
+	tcp, http := &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}, &clusterv1.HealthCheck{Type: clusterv1.HealthCheckHTTP, Path: "/ok"}
+	for name, c := range map[string]struct {
+		role       clusterv1.Role
+		ports      []clusterv1.Protocol
+		cluster    string
+		own, class *clusterv1.HealthCheck
+		want       string
+	}{
+		"its own":                           {role: clusterv1.RoleControlPlane, cluster: "prod", own: tcp, class: http, want: "TCP:6443"},
+		"the class's":                       {role: clusterv1.RoleControlPlane, cluster: "prod", class: http, want: "HTTP:6443/ok"},
+		"the class's makes no sense":        {cluster: "prod", class: &clusterv1.HealthCheck{Type: "Ping"}},
+		"a class's connection, not by UDP":  {ports: []clusterv1.Protocol{clusterv1.ProtocolUDP}, class: tcp},
+		"of a control plane":                {role: clusterv1.RoleControlPlane, cluster: "prod", want: "HTTPS:6443/readyz"},
+		"of a control plane, by TCP":        {role: clusterv1.RoleControlPlane, cluster: "prod", ports: []clusterv1.Protocol{"", clusterv1.ProtocolTCP}, want: "HTTPS:6443/readyz"},
+		"of one with UDP":                   {role: clusterv1.RoleControlPlane, cluster: "prod", ports: []clusterv1.Protocol{"", clusterv1.ProtocolUDP}},
+		"of a control plane's TargetGroups": {role: clusterv1.RoleControlPlane},
+		"of a workload":                     {role: clusterv1.RoleWorkload, cluster: "prod"},
+	} {
+		l := &clusterv1.LoadBalancer{Spec: clusterv1.LoadBalancerSpec{Role: c.role, ClusterName: c.cluster, HealthCheck: c.own}}
+		for _, p := range c.ports {
+			l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Port: 6443, Protocol: p})
+		}
+		got := ""
+		if h := HealthCheckElsewhere(l, c.class); h != nil {
+			got = checkOf(h, 6443).String()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+	here, elsewhere := readyz(6443), checkOf(Readyz(), 6443)
+	if elsewhere.Alive, elsewhere.Lenient = "", true; here != elsewhere {
+		t.Errorf("proxies ask %+v, and others %+v", here, elsewhere)
+	}
+	if _, fix := badHealthCheck(Readyz()); fix != "" {
+		t.Errorf("others can't be asked: %s", fix)
+	}
+}
