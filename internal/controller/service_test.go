@@ -89,6 +89,8 @@ func byService(h *hub) {
 	l := h.newLoadBalancer("web", 80)
 	l.Spec.Ports = append(l.Spec.Ports, clusterv1.Port{Name: "dns", Port: 53, Protocol: clusterv1.ProtocolUDP, TargetPort: 30053})
 	l.Spec.SourceRanges = []string{"198.51.100.0/24"}
+	l.Labels = map[string]string{"tier": "mine", "team": "mine"}
+	l.Annotations["example.com/scheme"], l.Annotations["example.com/bandwidth"] = "internet-facing", "all"
 	h.create(l)
 	h.waitFor(l, "Accepted=True", "AddressGranted=False/WaitingForService", "Programmed=False/Pending", "Ready=False/WaitingForService")
 	s := h.service("web")
@@ -99,6 +101,9 @@ func byService(h *hub) {
 		}
 		return nil
 	})
+	if s.Annotations["example.com/bandwidth"] != "" || s.Labels["team"] != "" {
+		h.t.Errorf("the tenant has it made with %v %v", s.Labels, s.Annotations)
+	}
 	h.endpoints("web", "10.0.0.1 ready serving", "10.0.0.2 ready serving")
 
 	refusal := "example.com/NoSuchPort"

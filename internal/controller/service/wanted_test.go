@@ -272,3 +272,14 @@ func TestWhatAServiceSays(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A cloud's controller reads labels and annotations of Services: whoever writes LoadBalancers has no say in those.
+func TestNoMetadataOfALoadBalancerReachesItsService(t *testing.T) {
+	w := wanted()
+	plain := w.into(&corev1.Service{})
+	w.LoadBalancer.Labels = map[string]string{"l": "theirs", "team": "theirs"}
+	w.LoadBalancer.Annotations = map[string]string{"a": "theirs", "service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing"}
+	if s := w.into(&corev1.Service{}); !equality.Semantic.DeepEqual(s, plain) {
+		t.Errorf("labels %v, annotations %v", s.Labels, s.Annotations)
+	}
+}
