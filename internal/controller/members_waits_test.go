@@ -36,6 +36,47 @@ func blockedMachine(f *fleetOf) {
 	f.states("a2=active")
 }
 
+// givenUpMachine: Cluster API's health check has given two Machines up, as it does for a dead kubelet beside an API server that is well. The one
+// that the proxy finds well is held until it has stopped. The one that fails its check is let go at once, whoever is connected.
+func givenUpMachine(f *fleetOf) {
+	f.waits(time.Hour, clusterv1.OnMaxWaitBlock)
+	well, ill := f.machine("a1", "prod"), f.machine("a2", "prod")
+	f.machine("a3", "prod")
+	f.states("a1=active", "a2=active", "a3=active")
+	f.condition(well, "HealthCheckSucceeded", "False")
+	f.proxy.busy = map[string]int64{"a1": 1, "a2": 1}
+	f.delete(well)
+	f.held(well)
+	f.fails("a2")
+	f.states("a1=removing", "a2=unhealthy", "a3=active")
+	f.condition(ill, "HealthCheckSucceeded", "False")
+	f.delete(ill)
+	f.unhooks(ill)
+	f.held(well)
+	f.proxy.busy, f.proxy.sick = nil, nil
+	f.unhooks(well)
+	f.collect(well)
+	f.collect(ill)
+	f.states("a3=active")
+}
+
+// fails has the proxy find a target unhealthy.
+func (f *fleetOf) fails(name string) {
+	f.t.Helper()
+	g := &v1alpha1.TargetGroup{}
+	if err := f.api.Get(f.t.Context(), client.ObjectKey{Namespace: f.name, Name: "api-members-0"}, g); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, t := range g.Spec.Targets {
+		if t.Name == name {
+			f.proxy.sick = append(f.proxy.sick, v1alpha1.ReportedMember{
+				TargetGroup: g.Name, GroupUID: string(g.UID), Target: t.Name, TargetUID: t.UID, Address: t.ServedAddress(),
+				Check: "HTTPS:6443/readyz", State: v1alpha1.ReportedUnhealthy, Message: "Refused.",
+			})
+		}
+	}
+}
+
 // lastMachine: the last active Machine serves on while another one is on its way, for half of maxWait.
 func lastMachine(f *fleetOf) {
 	f.waits(time.Hour, clusterv1.OnMaxWaitBlock)

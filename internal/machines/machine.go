@@ -16,7 +16,8 @@ type Machine struct {
 	Addresses           []member.Address
 	// Deleting: it has a deletion timestamp.
 	Deleting bool
-	// Dead: it is known not to run any more. Cluster API's health check says so; a Machine that is only out of reach is not.
+	// Dead: Cluster API's health check has given it up, by its condition HealthCheckSucceeded: for its Node's conditions, or because
+	// somebody asks for its remediation. That says nothing of what it serves.
 	Dead bool
 	// Cause inferred to take it out.
 	Cause member.Cause

@@ -98,7 +98,8 @@ type Member struct {
 	Selected bool
 	// Deleting: it has a deletion timestamp.
 	Deleting bool
-	// Dead: it is known not to run any more, so that draining it is in vain.
+	// Dead: Cluster API's health check has given it up. It may serve all the same, as where its kubelet alone has died, so that
+	// alone lets go of nothing; see lost.
 	Dead bool
 	// Disabled by a person's annotation.
 	Disabled bool
@@ -229,6 +230,12 @@ func decide(l LoadBalancer, m *Member, s stand) Decision {
 
 // leave is for a member that is to go for good.
 func (m *Member) leave(l LoadBalancer, s stand) Decision {
+	if m.unclear(l) {
+		return Decision{
+			State: Removing, Want: m.Placed, Reason: ReasonNotChecked,
+			Message: fmt.Sprintf("Cluster API's health check has given its Machine up, and nobody has a word on it yet: one is waited for, at most for %s", l.wordWait()),
+		}
+	}
 	if m.Deleting && !l.Leaving && !l.ClusterLeaving && m.serves() && s.active == 0 && s.coming > 0 && m.Waited < l.MaxWait/2 {
 		return Decision{
 			State: Removing, Want: m.Placed, Reason: ReasonLastActive,
@@ -347,7 +354,7 @@ func (m *Member) hook(l LoadBalancer, d *Decision) bool {
 		return false
 	case !m.Deleting && m.Selected:
 		return m.Hook || m.Placed != Absent || d.Want != Absent
-	case !m.Hook, d.State == Removed, m.Dead && m.Deleting:
+	case !m.Hook, d.State == Removed, m.lost(l):
 		return false
 	case m.Placed != v1alpha1.TargetServing && m.Waited >= l.MaxWait && (l.Release || !m.Selected):
 		if d.State == Removing {

@@ -53,6 +53,7 @@ func other(change ...func(*Member)) []Member { return []Member{a(change...)} }
 
 func TestDecide(t *testing.T) {
 	block := LoadBalancer{Hooked: true, MaxWait: 10 * time.Minute}
+	brief := LoadBalancer{Hooked: true, MaxWait: 2 * time.Second}
 	hookless := LoadBalancer{MaxWait: 10 * time.Minute}
 	with := func(f func(*LoadBalancer)) LoadBalancer {
 		l := hooked
@@ -131,7 +132,24 @@ func TestDecide(t *testing.T) {
 		"exit: the LoadBalancer is deleted":               {with(func(l *LoadBalancer) { l.Leaving = true }), a(), other(), Removing, ReasonDraining, draining, false},
 		"exit: the Cluster or its control plane is":       {with(func(l *LoadBalancer) { l.ClusterLeaving = true }), a(deleting), other(fresh), Removing, ReasonDraining, draining, false},
 		"exit: hooks are switched off":                    {hookless, a(deleting, was(Removing), draining2(open)), other(), Removing, ReasonDraining, draining, false},
-		"exit: the Machine is dead":                       {hooked, a(deleting, dead, was(Removing), draining2(open)), other(), Removing, ReasonDraining, draining, false},
+		"exit: dead, and fails its check":                 {hooked, a(deleting, dead, was(Unhealthy), seen(Sight{Live: 2, Unhealthy: 1})), other(), Removing, ReasonDraining, draining, false},
+		"exit: dead, and all are unhealthy":               {block, a(deleting, dead, was(Unhealthy), seen(Sight{Live: 2, Unhealthy: 2})), other(was(Unhealthy), seen(Sight{Live: 2, Unhealthy: 2})), Removing, ReasonDraining, draining, false},
+		"exit: dead, never passed its check":              {hooked, a(deleting, dead, was(Adding), seen(Sight{Live: 2, Unhealthy: 2})), other(), Removing, ReasonDraining, draining, false},
+		"exit: dead, and nobody has had a word in time":   {hooked, a(deleting, dead, was(Removing), seen(Sight{}), waited(30*time.Second)), other(), Removing, ReasonDraining, draining, false},
+		"exit: dead, no word, and half of maxWait passed": {brief, a(deleting, dead, was(Removing), seen(Sight{Live: 1}), waited(time.Second)), other(), Removing, ReasonDraining, draining, false},
+		"exit: dead, maxWait, Release":                    {hooked, a(deleting, dead, was(Removing), draining2(open), waited(10*time.Minute)), other(), Removing, ReasonMaxWaitPassed, draining, false},
+		"no exit: dead, nobody has a word yet":            {hooked, a(deleting, dead, seen(Sight{})), other(), Removing, ReasonNotChecked, serving, true},
+		"no exit: dead, proxies restart":                  {hooked, a(deleting, dead, was(Removing), seen(Sight{Live: 2}), waited(29*time.Second)), other(), Removing, ReasonNotChecked, serving, true},
+		"no exit: dead, but it serves well":               {hooked, a(deleting, dead), other(), Removing, ReasonDraining, draining, true},
+		"no exit: dead, one proxy finds it well":          {hooked, a(deleting, dead, seen(Sight{Live: 2, Healthy: 1, Unhealthy: 1})), other(), Removing, ReasonDraining, draining, true},
+		"no exit: dead, well, and the last":               {hooked, a(deleting, dead), other(was(Adding), seen(Sight{})), Removing, ReasonLastActive, serving, true},
+		"no exit: dead, well, and drains":                 {hooked, a(deleting, dead, was(Removing), draining2(open)), other(), Removing, ReasonDraining, draining, true},
+		"no exit: dead, well, maxWait, Block":             {block, a(deleting, dead, was(Removing), draining2(open), waited(time.Hour)), other(), Removing, ReasonDraining, draining, true},
+		"no exit: dead, and somebody dropped the target":  {hooked, a(deleting, dead, was(Removing), unnamed), other(), Removing, ReasonDraining, draining, true},
+		"no exit: dead, and frozen":                       {with(func(l *LoadBalancer) { l.Frozen = "paused" }), a(deleting, dead, was(Unhealthy), seen(Sight{Live: 2, Unhealthy: 2})), other(), Unhealthy, ReasonFrozen, serving, true},
+		"dead, and no hook: it drains at once":            {hookless, a(deleting, dead, unhooked, seen(Sight{})), other(), Removing, ReasonDraining, draining, false},
+		"dead, and its Cluster goes: it drains at once":   {with(func(l *LoadBalancer) { l.ClusterLeaving = true }), a(deleting, dead, seen(Sight{})), other(), Removing, ReasonDraining, draining, false},
+		"dead, disabled, and drained":                     {hooked, a(deleting, dead, disabled, was(Disabled), draining2(gone)), other(), Removed, "", draining, false},
 		"no exit: dead, but not deleted":                  {hooked, a(dead), other(), Active, "", serving, true},
 		"exit: maxWait, Release":                          {hooked, a(deleting, was(Removing), draining2(open), waited(10*time.Minute)), other(), Removing, ReasonMaxWaitPassed, draining, false},
 		"no exit: maxWait, Release, and it serves":        {hooked, a(deleting, was(Removing), waited(time.Hour)), other(), Removing, ReasonDraining, draining, true},

@@ -35,7 +35,7 @@
 // hook nor target knows that nothing was ever sent there. Without hooks nobody knows that: a Machine with an address is listed as Draining
 // before it is called removed or disabled, so that proxies say so. The hook goes when the member is removed, and on each of these ways out,
 // for a hook must never wedge a cluster: the LoadBalancer, the Cluster or its control plane is being deleted; hooks are
-// switched off; the Machine is known to be dead; maxWait has passed and the policy is Release, or the Machine isn't selected
+// switched off; Cluster API's health check has given the Machine up, and nobody finds it healthy when it is to leave; maxWait has passed and the policy is Release, or the Machine isn't selected
 // any more. A Machine that is being deleted already gets no hook, and no traffic that it hasn't. Cluster API runs hooks before
 // it drains the node (pre-drain) or before it deletes the infrastructure (pre-terminate), without any bound of its own.
 package member

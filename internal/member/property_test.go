@@ -40,7 +40,7 @@ func (w *world) event(t *rapid.T) string {
 	// What a manager and a fleet do all the time comes most often.
 	kind := rapid.SampledFrom([]string{
 		"manager", "manager", "manager", "manager", "stops", "stops", "apply", "apply", "apply", "report", "report", "report", "end", "healthy", "healthy",
-		"unhealthy", "delete", "disable", "enable", "updating", "updated", "deselect", "select", "addresses", "addressless", "dead", "dropped", "unhooked",
+		"unhealthy", "delete", "disable", "enable", "updating", "updated", "deselect", "select", "addresses", "addressless", "dead", "remediated", "remediated", "dropped", "unhooked",
 		"pass", "clusterapi", "clusterapi", "freeze", "thaw", "silent", "back", "fence", "lost", "leaving", "clusterleaving", "again", "refuses", "takes",
 	}).Draw(t, "event")
 	switch kind {
@@ -66,8 +66,9 @@ func (w *world) event(t *rapid.T) string {
 		m.Selected = kind == "select"
 	case "addresses", "addressless":
 		m.Addressed = kind == "addresses"
-	case "dead":
-		m.Dead = m.exists && m.Deleting
+	case "dead", "remediated":
+		m.Dead = m.exists
+		m.Deleting = m.Deleting || kind == "remediated"
 	case "dropped": // by a person, from the TargetGroup. Where status, hook and entry are lost at once, nobody can know of it
 		if was := m.Placed; was != Absent {
 			if m.Placed = Absent; w.sends(m) && !m.Hook && slices.Contains([]State{"", Waiting, Removed, Disabled}, m.Was) {

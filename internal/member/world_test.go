@@ -184,7 +184,7 @@ func (w *world) step(writes int) int {
 
 // exit says that a hook may go whoever sends.
 func (w *world) exit(m *machine, served bool) bool {
-	return !w.l.Hooked || w.l.Leaving || w.l.ClusterLeaving || m.Dead && m.Deleting ||
+	return !w.l.Hooked || w.l.Leaving || w.l.ClusterLeaving || m.Dead && m.Deleting && served && m.Sight.Healthy == 0 ||
 		!served && m.Waited >= w.l.MaxWait && (m.Deleting && w.l.Release || !m.Selected)
 }
 

@@ -131,7 +131,7 @@ func (w *World) wayOut(m *unstructured.Unstructured, name string) bool {
 	if c := w.server.objects[clusterKind][clusterKey]; c == nil || c.GetDeletionTimestamp() != nil || w.clusterLeft >= w.by.writes {
 		return true
 	}
-	if deleting && conditionOf(m, "HealthCheckSucceeded") == "False" {
+	if deleting && conditionOf(m, "HealthCheckSucceeded") == "False" && !w.wellThroughout(string(m.GetUID())) {
 		return true
 	}
 	shared := machines.Held(member.Machines, l)
@@ -179,6 +179,7 @@ func (w *World) judgePlaced(before, g *v1alpha1.TargetGroup) {
 	}
 	w.judgeStill(g.Name)
 	w.judgeMislaid(name, before, g)
+	w.disturb(name)
 	for _, t := range g.Spec.Targets {
 		m := w.machine(types.UID(t.UID))
 		switch serves := t.State != v1alpha1.TargetDraining; {

@@ -90,6 +90,8 @@ type deciding struct {
 	standing
 	// orphaned: targets serve, and none of their Machines is there, nor another one that stays.
 	orphaned bool
+	// found are the Machines that it found to be well.
+	found map[string]finding
 }
 
 // workMembers has the Machines of one LoadBalancer reconciled. False: there is none.

@@ -124,6 +124,7 @@ var stories = []story{
 	{name: "scaled from 3 to 1 to 3", in: "builtin/hooks", tell: func(c *cluster, _ *visitor) { c.scale(1); c.scale(3) }},
 	{name: "a Machine is deleted", tell: func(c *cluster, v *visitor) { c.replaced(c.leaves(v), 3) }},
 	{name: "a Machine is deleted, and held before its infrastructure goes", tell: heldLater, only: one("builtin/hooks")},
+	{name: "a well Machine is remediated", in: "builtin/hooks", tell: remediatedWell},
 	{name: "a member crashes, and is remediated", in: "nftables/hooks", tell: remediated, only: notices, dies: true},
 	{name: "a member hangs, and is restarted", in: "nftables/hooks", tell: restarted, only: asks, dies: true},
 }
@@ -321,6 +322,25 @@ func remediated(c *cluster, v *visitor) {
 	c.front(m.Name).crash()
 	c.noticed(v, m.Name)
 	c.patch(m, `{"metadata":{"annotations":{"`+capiv1.RemediateMachineAnnotation+`":""}}}`)
+	c.replaced(m, 3)
+	if err := c.hub.api.Delete(c.t.Context(), check); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// remediatedWell has somebody ask for the remediation of a Machine whose API server is well. Where Machines are held it waits for the watch that
+// is held with it, as any other does.
+func remediatedWell(c *cluster, v *visitor) {
+	check := c.healthCheck()
+	c.hub.create(check)
+	m := c.machine(v.watchedMember())
+	c.patch(m, `{"metadata":{"annotations":{"`+capiv1.RemediateMachineAnnotation+`":""}}}`)
+	if c.members == held {
+		kubetest.Eventually(c.t, soon, nameOf(m)+" to be drained", func(ctx context.Context) error { return c.drained(ctx, m.Name) })
+		if has := c.machine(m.Name); !member.Hooked(has.Annotations, c.loadBalancer.Name) {
+			c.t.Errorf("Machine %s isn't held: %v, %v", m.Name, has.Annotations, whatIsWrong(has.Status.Conditions))
+		}
+	}
 	c.replaced(m, 3)
 	if err := c.hub.api.Delete(c.t.Context(), check); err != nil {
 		c.t.Fatal(err)
