@@ -13,7 +13,7 @@ import (
 )
 
 // exchanged: another LoadBalancer takes the place of a control plane's first one, over the same Machines. While both are there each holds a
-// Machine for itself; when the first one goes, its hooks go, and nothing of the second one's.
+// Machine for itself, and one that is deleted waits for both; when the first one goes, its hooks go, and nothing of the second one's.
 func exchanged(f *fleetOf) {
 	m, other := f.machine("a1", "prod"), f.machine("a2", "prod")
 	f.states("a1=active", "a2=active")
@@ -29,6 +29,21 @@ func exchanged(f *fleetOf) {
 	f.states("a1=active", "a2=active")
 	f.holders(m, "api", "next")
 	f.holders(other, "api", "next")
+
+	third := f.machine("a3", "prod")
+	f.states("a1=active", "a2=active", "a3=active")
+	f.holders(third, "api", "next")
+	f.proxy.busy = map[string]int64{"a3": 1}
+	f.delete(third)
+	f.annotates(third, "api=removing,next=removing")
+	f.holders(third, "api", "next")
+	f.proxy.busy = map[string]int64{"next-members-0/a3": 1}
+	f.annotates(third, "api=removed,next=removing")
+	f.holders(third, "next")
+	f.proxy.busy = nil
+	f.holders(third)
+	f.collect(third)
+	f.states("a1=active", "a2=active")
 
 	f.delete(first)
 	f.until("the first LoadBalancer to go", func(ctx ctx) error {
@@ -49,6 +64,18 @@ func exchanged(f *fleetOf) {
 	f.holders(m)
 	f.collect(m)
 	f.states("a2=active")
+}
+
+// annotates waits until a Machine says by its annotation what it is to each LoadBalancer.
+func (f *fleetOf) annotates(m *unstructured.Unstructured, want string) {
+	f.t.Helper()
+	f.until(fmt.Sprintf("Machine %s to say %s", m.GetName(), want), func(ctx ctx) error {
+		err := f.api.Get(ctx, client.ObjectKeyFromObject(m), m)
+		if got := m.GetAnnotations()[member.StatusAnnotation]; err == nil && got != want {
+			err = fmt.Errorf("it says %s", got)
+		}
+		return err
+	})
 }
 
 // holders waits until a Machine is held for just these of the LoadBalancers api and next.

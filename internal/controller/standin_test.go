@@ -25,7 +25,7 @@ type standin struct {
 	refused map[string][]v1alpha1.RefusedFrontend // by namespace
 	sick    []v1alpha1.ReportedMember             // of the scenario's namespace
 	open    int64                                 // connections still open on addresses that are being released
-	busy    map[string]int64                      // connections still open to targets that drain, by name
+	busy    map[string]int64                      // connections still open to targets that drain, by name, or by TargetGroup/name
 	also    []string                              // namespaces beside the scenario's, of whose targets it reports
 
 	// changed is why the hub isn't the one that it knew; then it is through nothing, and serves what the ledger doesn't say.
@@ -211,7 +211,7 @@ func (s *standin) apply(ctx context.Context) error {
 				e := v1alpha1.ReportedMember{
 					TargetGroup: g.Name, GroupUID: string(g.UID), Target: t.Name, TargetUID: t.UID, Address: t.Addresses[0], State: v1alpha1.ReportedGone,
 				}
-				if n := s.busy[t.Name]; n > 0 {
+				if n := s.busy[t.Name] + s.busy[g.Name+"/"+t.Name]; n > 0 {
 					e.State, e.OpenConnections = v1alpha1.ReportedDraining, n
 				}
 				in(g.Namespace).Members = append(in(g.Namespace).Members, e)
