@@ -63,7 +63,7 @@ func TestMembers(t *testing.T) {
 	}{
 		{"disabled", disabledMachine}, {"drained", drainedMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
 		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"exchanged", exchanged}, {"otherwise", servedOtherwise},
-		{"blocked", blockedMachine}, {"givenup", givenUpMachine}, {"last", lastMachine}, {"moving", movingMachine},
+		{"blocked", blockedMachine}, {"givenup", givenUpMachine}, {"workers", workers}, {"last", lastMachine}, {"moving", movingMachine},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			h := &hub{t: t, control: whole.control, api: whole.api, name: story.name}
@@ -197,7 +197,7 @@ func (f *fleetOf) has(ctx ctx, want ...string) error {
 // placed are the targets of the TargetGroup, by name.
 func (f *fleetOf) placed(ctx ctx) (map[string]v1alpha1.Target, error) {
 	g := &v1alpha1.TargetGroup{}
-	if err := f.api.Get(ctx, client.ObjectKey{Namespace: f.name, Name: "api-members-0"}, g); err != nil {
+	if err := f.api.Get(ctx, client.ObjectKey{Namespace: f.name, Name: f.lb.Name + "-members-0"}, g); err != nil {
 		return nil, err
 	}
 	out := map[string]v1alpha1.Target{}
@@ -228,7 +228,7 @@ func (f *fleetOf) places(want ...string) {
 
 func (f *fleetOf) hooked(ctx ctx, m *unstructured.Unstructured) (bool, error) {
 	err := f.api.Get(ctx, client.ObjectKeyFromObject(m), m)
-	return member.Hooked(m.GetAnnotations(), "api"), err
+	return member.Hooked(m.GetAnnotations(), f.lb.Name), err
 }
 
 // unhooks waits until a Machine is held no longer.
