@@ -2,12 +2,16 @@ package controller_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
+	controlplanev1 "fairlead.dev/fairlead/api/controlplane/v1beta1"
 	"fairlead.dev/fairlead/api/fairlead/v1alpha1"
 	"fairlead.dev/fairlead/internal/member"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -75,6 +79,83 @@ func (f *fleetOf) fails(name string) {
 			})
 		}
 	}
+}
+
+// holds has the LoadBalancer hold Machines by a hook of that type.
+func (f *fleetOf) holds(by clusterv1.HookType) {
+	f.t.Helper()
+	f.change(f.lb, func(o client.Object) {
+		o.(*clusterv1.LoadBalancer).Spec.MachineHooks = &clusterv1.MachineHooks{Type: by}
+	})
+}
+
+// hookTypes: a Machine is held by the hook that the LoadBalancer says. Where hooks are switched off none is, though it be drained.
+func hookTypes(f *fleetOf) {
+	one, two := f.machine("a1", "prod"), f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	// Cluster API's names.
+	const drain, terminate = "pre-drain.delete.hook.machine.cluster.x-k8s.io", "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
+	hooks := func(m *unstructured.Unstructured, want ...string) {
+		f.t.Helper()
+		f.until(fmt.Sprintf("Machine %s to have the hooks %v", m.GetName(), want), func(ctx ctx) error {
+			err := f.api.Get(ctx, client.ObjectKeyFromObject(m), m)
+			var got []string
+			for key, value := range m.GetAnnotations() {
+				if value == member.HookValue {
+					when, _, _ := strings.Cut(key, "/")
+					got = append(got, when)
+				}
+			}
+			if err == nil && !slices.Equal(got, want) {
+				err = fmt.Errorf("it has %v", got)
+			}
+			return err
+		})
+	}
+	hooks(one, drain)
+	f.holds(clusterv1.HookPreTerminate)
+	hooks(one, terminate)
+	hooks(two, terminate)
+	f.proxy.busy = map[string]int64{"a1": 1, "a2": 1}
+	f.delete(one)
+	f.held(one)
+	hooks(one, terminate)
+	f.holds(clusterv1.HookNone)
+	hooks(one)
+	hooks(two)
+	f.places("a1=Draining", "a2=Serving")
+	f.machine("a3", "prod")
+	f.delete(two)
+	f.states("a1=removing", "a2=removing", "a3=active")
+	hooks(two)
+	f.collect(one)
+	f.collect(two)
+	f.places("a1=Draining", "a2=Draining", "a3=Serving")
+	f.proxy.busy = nil
+	f.places("a3=Serving")
+}
+
+// leavingControlPlane: one whose control plane object alone is being deleted waits for nobody either.
+func leavingControlPlane(f *fleetOf) {
+	c := f.newCluster("prod", nil)
+	f.change(c, func(o client.Object) {
+		if err := unstructured.SetNestedField(o.(*unstructured.Unstructured).Object, "ExternalControlPlane", "spec", "controlPlaneRef", "kind"); err != nil {
+			f.t.Error(err)
+		}
+	})
+	plane := &controlplanev1.ExternalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "prod", Finalizers: []string{"example.com/held"}}}
+	f.create(plane)
+	m := f.machine("a1", "prod")
+	f.states("a1=active")
+	f.proxy.busy = map[string]int64{"a1": 1}
+	f.delete(m)
+	f.held(m)
+	f.delete(plane)
+	f.unhooks(m)
+	f.places("a1=Draining")
+	f.collect(m)
+	f.places()
+	f.change(plane, func(o client.Object) { o.SetFinalizers(nil) })
 }
 
 // lastMachine: the last active Machine serves on while another one is on its way, for half of maxWait.
