@@ -63,7 +63,7 @@ func TestMembers(t *testing.T) {
 	}{
 		{"disabled", disabledMachine}, {"drained", drainedMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
 		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"exchanged", exchanged}, {"otherwise", servedOtherwise},
-		{"blocked", blockedMachine}, {"givenup", givenUpMachine}, {"hooktypes", hookTypes}, {"leavingplane", leavingControlPlane}, {"workers", workers}, {"last", lastMachine}, {"moving", movingMachine},
+		{"blocked", blockedMachine}, {"givenup", givenUpMachine}, {"hooktypes", hookTypes}, {"leavingplane", leavingControlPlane}, {"workers", workers}, {"addresses", machineAddresses}, {"last", lastMachine}, {"moving", movingMachine},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			h := &hub{t: t, control: whole.control, api: whole.api, name: story.name}
