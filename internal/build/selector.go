@@ -67,6 +67,14 @@ func targetKind(l *clusterv1.LoadBalancer) string {
 	return kindTargetGroup
 }
 
+// UnknownKind is what a LoadBalancer calls the kind of its targets, where that is none; "": it is one.
+func UnknownKind(l *clusterv1.LoadBalancer) string {
+	if kind := targetKind(l); kind != kindTargetGroup && member.KindOf(kind) == "" {
+		return kind
+	}
+	return ""
+}
+
 // Selector says which TargetGroups of its namespace a LoadBalancer sends to:
 // those that spec.selector selects, or for targets of another kind those that
 // were generated for it. An empty selector selects nothing.

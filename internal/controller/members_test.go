@@ -471,10 +471,11 @@ func strippedHook(f *fleetOf) {
 	f.places("a2=Serving")
 }
 
-// machineSelectors: a selector that matches nothing, everything, or another Cluster's Machines has its condition, and none gets traffic by mistake.
+// machineSelectors: a selector that matches nothing, everything, or another Cluster's Machines has its condition, and none gets traffic by mistake;
+// so has a kind of targets that there is not.
 func machineSelectors(f *fleetOf) {
 	f.create(f.newCluster("other", nil))
-	f.machine("a1", "prod")
+	first := f.machine("a1", "prod")
 	second, third := f.machine("a2", "prod"), f.machine("a3", "prod")
 	foreign := f.machine("x1", "other")
 	f.states("a1=active", "a2=active", "a3=active")
@@ -516,6 +517,21 @@ func machineSelectors(f *fleetOf) {
 	if has, err := f.hooked(f.t.Context(), foreign); err != nil || has {
 		f.t.Errorf("another Cluster's Machine has %v, %v", foreign.GetAnnotations(), err)
 	}
+
+	// A kind that there is not.
+	f.change(f.lb, func(o client.Object) {
+		o.(*clusterv1.LoadBalancer).Spec.TargetKind = &clusterv1.KindReference{APIGroup: "cluster.x-k8s.io", Kind: "Moose"}
+	})
+	f.followed("False/Invalid")
+	f.machine("a4", "prod")
+	f.states("a1=active")
+	f.places("a1=Serving")
+	if has, err := f.hooked(f.t.Context(), first); err != nil || !has {
+		f.t.Errorf("Machine a1 isn't held: %v, %v", first.GetAnnotations(), err)
+	}
+	selects(nil, "prod")
+	f.followed("True/AsExpected")
+	f.states("a1=active", "a4=active")
 }
 
 // maxWait: a Machine isn't held for longer than maxWait, where the policy is Release.

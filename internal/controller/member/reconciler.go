@@ -222,7 +222,27 @@ func (r *Reconciler) kindOf(ctx context.Context, l *clusterv1.LoadBalancer) (cla
 		}
 	}
 	kind, _ = build.Resolved(l, class, tenant)
-	return class, kind, nil
+	if tenant == nil && unknownKind(l) != nil && controllerutil.ContainsFinalizer(l, clusterv1.MembersFinalizer) {
+		kind, err = r.kindBefore(ctx, l)
+	}
+	return class, kind, err
+}
+
+// kindBefore is that from which a LoadBalancer's TargetGroups were made: what there is stays until somebody mends a kind that there is not.
+func (r *Reconciler) kindBefore(ctx context.Context, l *clusterv1.LoadBalancer) (kind rules.Kind, err error) {
+	groups, _, err := r.generated(ctx, r.Client, client.ObjectKeyFromObject(l))
+	for _, g := range groups {
+		kind = rules.KindOf(g.Labels[v1alpha1.LabelGeneratedFrom])
+	}
+	return kind, err
+}
+
+// unknownKind is what is wrong with a LoadBalancer that calls its targets by a kind that there is not; nil: nothing.
+func unknownKind(l *clusterv1.LoadBalancer) error {
+	if kind := build.UnknownKind(l); kind != "" {
+		return fmt.Errorf("spec.targetKind: kind %q is unknown: use TargetGroup, Machine or Node", kind)
+	}
+	return nil
 }
 
 // remember notes what the LoadBalancer waits for, and returns when it is to be looked at again; 0: when something wakes it.

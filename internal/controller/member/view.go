@@ -98,6 +98,9 @@ func (r *Reconciler) view(ctx context.Context, l *clusterv1.LoadBalancer, class 
 // ofNodes finds which Nodes are the LoadBalancer's targets.
 func (v *view) ofNodes() {
 	selector, invalid := v.Kind.Selector(v.LoadBalancer)
+	if err := unknownKind(v.LoadBalancer); err != nil {
+		invalid = err
+	}
 	v.Selects = func(m *machines.Machine) bool {
 		return selector.Matches(labels.Set(m.Labels)) && !rules.Excluded(m.Labels)
 	}
@@ -115,6 +118,9 @@ func (r *Reconciler) ofCluster(ctx context.Context, v *view) (err error) {
 	l := v.LoadBalancer
 	noted, placed := v.Noted()
 	selector, invalid := rules.Selector(l)
+	if err := unknownKind(l); err != nil {
+		selector, invalid = labels.Nothing(), err
+	}
 	cluster, foreign, wrong := machines.Cluster(l, selector, v.Machines, noted)
 	v.Cluster = cluster
 	v.Selects = func(m *machines.Machine) bool {

@@ -101,7 +101,7 @@ func (r *Reconciler) OfCluster(ctx context.Context, o client.Object) []reconcile
 func (r *Reconciler) inCluster(ctx context.Context, namespace, cluster string) []reconcile.Request {
 	return r.those(ctx, namespace, func(l *clusterv1.LoadBalancer) bool {
 		name := rules.ClusterName(l)
-		return build.OfMachines(l) && (name == "" || name == cluster)
+		return (build.OfMachines(l) || build.UnknownKind(l) != "") && (name == "" || name == cluster)
 	})
 }
 
