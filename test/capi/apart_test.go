@@ -20,6 +20,7 @@ import (
 // apartStories are told of a control plane whose Machines are in another cluster than the hub.
 var apartStories = []story{
 	{name: "rolled out to another version", tell: rolledOut},
+	{name: "a member hangs, and is restarted", tell: restarted, dies: true},
 	{name: "a Machine is deleted, and the agent killed meanwhile", tell: managerKilled},
 }
 

@@ -78,6 +78,37 @@ func TestTheHubTakesWhatItGets(t *testing.T) {
 	}
 }
 
+// The hub, which doesn't know what the targets are, asks a control plane's Machines whether they are ready, unless somebody wants another check.
+func TestTheHubAsksAPIServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*clusterv1.LoadBalancerSpec)
+		want   clusterv1.HealthCheckType
+	}{
+		"a control plane":      {func(*clusterv1.LoadBalancerSpec) {}, clusterv1.HealthCheckHTTPS},
+		"at a port of its own": {func(s *clusterv1.LoadBalancerSpec) { s.Ports = []clusterv1.Port{{Port: 443, TargetPort: 6443}} }, clusterv1.HealthCheckHTTPS},
+		"with another server":  {func(s *clusterv1.LoadBalancerSpec) { s.Ports = []clusterv1.Port{{Port: 6443}, {Port: 9345}} }, ""},
+		"by UDP": {func(s *clusterv1.LoadBalancerSpec) {
+			s.Ports = []clusterv1.Port{{Port: 53, Protocol: clusterv1.ProtocolUDP}}
+		}, ""},
+		"its own": {func(s *clusterv1.LoadBalancerSpec) {
+			s.HealthCheck = &clusterv1.HealthCheck{Type: clusterv1.HealthCheckTCP}
+		}, clusterv1.HealthCheckTCP},
+		"a workload": {func(s *clusterv1.LoadBalancerSpec) {
+			s.Role, s.Ports = clusterv1.RoleWorkload, []clusterv1.Port{{Port: 443}}
+		}, ""},
+	} {
+		l := api()
+		c.change(&l.Spec)
+		got := clusterv1.HealthCheckType("")
+		if h := Want(l, nil).Spec.HealthCheck; h != nil {
+			got = h.Type
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
+
 // A hub that lost a LoadBalancer is asked for the addresses that it had; one that has it is asked for no others.
 func TestAddressesStay(t *testing.T) {
 	l := api()

@@ -39,12 +39,23 @@ func Want(l, have *clusterv1.LoadBalancer) Wanted {
 			ClassName: s.ClassName, InfrastructureRef: s.InfrastructureRef,
 			TargetKind: &clusterv1.KindReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "TargetGroup"},
 			Selector:   &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelTargets: Name(of)}},
-			Ports:      build.Ports(&clusterv1.LoadBalancer{Spec: *s}), HealthCheck: s.HealthCheck, FailOpen: s.FailOpen,
+			Ports:      build.Ports(&clusterv1.LoadBalancer{Spec: *s}), HealthCheck: healthCheck(s), FailOpen: s.FailOpen,
 			Addresses: wish(l, have), AddressPools: s.AddressPools, IPFamilyPolicy: s.IPFamilyPolicy, IPFamilies: s.IPFamilies,
 			SourceRanges: s.SourceRanges, SessionAffinity: s.SessionAffinity, SessionAffinityTimeout: s.SessionAffinityTimeout,
 			TrafficDistribution: s.TrafficDistribution, ProxyProtocol: s.ProxyProtocol, DrainTimeout: s.DrainTimeout, IdleTimeout: s.IdleTimeout,
 		},
 	}
+}
+
+// healthCheck is the LoadBalancer's own. Where it has none, the hub would look for connections alone, for it doesn't know that the targets are
+// API servers: those are asked whether they are ready. A control plane with further ports has other servers too, which may take nothing but
+// connections.
+func healthCheck(s *clusterv1.LoadBalancerSpec) *clusterv1.HealthCheck {
+	ports := build.Ports(&clusterv1.LoadBalancer{Spec: *s})
+	if s.HealthCheck != nil || s.Role != clusterv1.RoleControlPlane || len(ports) != 1 || ports[0].Protocol == clusterv1.ProtocolUDP {
+		return s.HealthCheck
+	}
+	return build.Readyz()
 }
 
 // wish is which addresses are asked for: those that a person names; else those that it is asked for already, unless the hub can't
