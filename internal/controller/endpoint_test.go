@@ -132,6 +132,7 @@ func TestClusterEndpoints(t *testing.T) {
 	h.create(own)
 	h.surfaced(own, "False/EndpointConflict")
 	h.shows(legacy, "10.40.85.103:1234")
+	unread := h.servicesUnread()
 	if err := rbac.InstallClusterAPI(t.Context(), h.control.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +187,7 @@ func TestClusterEndpoints(t *testing.T) {
 	h.surfaced(a, "False/NotPrimary")
 
 	patches := h.endpointMistakes()
+	maps.Copy(patches, unread.follows())
 	maps.Copy(patches, map[string]int{"scenario-1": 1, "legacy": 2, "paused": 1, "again": 0})
 	for name := range h.infraClustersAreTold() {
 		patches[name] = 1

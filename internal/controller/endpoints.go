@@ -5,6 +5,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/controller/endpoint"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,6 +29,8 @@ func (w *wiring) addEndpoints() error {
 			return nil
 		}, content},
 		{&clusterv1.LoadBalancer{}, r.OfLoadBalancer, endpoint.Publication},
+		// Those that are cached for others: of a hub the ones that were made for LoadBalancers, elsewhere all. The rest is asked for by name.
+		{&corev1.Service{}, r.OfService, endpoint.Reached},
 	}
 	ofCluster := func(cluster client.Object) watch { return watch{of: cluster, when: content} }
 	if w.elsewhere != nil { // there all of it may be missing

@@ -56,6 +56,7 @@ func TestManagementCluster(t *testing.T) {
 	m.published()
 	m.unwritten()
 	m.noted()
+	m.hostedHere()
 	m.managerBeside()
 	m.hubAway()
 	m.remade()

@@ -85,12 +85,15 @@ func Decide(f Facts) Plan {
 		return p
 	}
 	primary := f.primary(&p)
+	settled := primary != nil && primary.Lacks == nil
 	wanted := f.wanted(&p, primary)
-	value := f.surface(&p, wanted, primary != nil)
-	f.generate(&p, value)
+	value := f.surface(&p, wanted, settled)
+	if len(f.explicit()) == 0 || primary != nil && !settled {
+		f.generate(&p, value)
+	}
 	f.pushToLoadBalancer(&p, value)
 	f.pushToProvider(&p)
-	f.pushToInfraCluster(&p, value, primary != nil)
+	f.pushToInfraCluster(&p, value, settled)
 	slices.SortStableFunc(p.Problems, func(a, b Problem) int { return strings.Compare(a.Reason, b.Reason) })
 	return p
 }
@@ -120,17 +123,21 @@ func (f *Facts) primary(p *Plan) *ClusterEndpoint {
 // wanted is the endpoint that the Cluster is to have; empty: nobody has said, or what was said isn't there yet.
 func (f *Facts) wanted(p *Plan, primary *ClusterEndpoint) HostPort {
 	gen, l := f.generated(), f.LoadBalancer
+	if primary != nil && primary.Lacks != nil {
+		p.Problems = append(p.Problems, *primary.Lacks)
+		p.Waits = fmt.Sprintf("ClusterEndpoint %s goes before it, and its Service gives no host and port yet", primary.Name)
+	}
 	switch {
-	case primary != nil:
+	case primary != nil && primary.Lacks == nil:
 		return primary.HostPort
 	case f.Cluster.Whole():
 		return f.Cluster
-	case len(f.explicit()) > 1:
+	case primary == nil && len(f.explicit()) > 1:
 		return HostPort{} // somebody is about to say which
 	case gen != nil && gen.Whole() && f.had(gen):
 		p.Restores = true // somebody replaced the Cluster, and wiped what was surfaced
 		return gen.HostPort
-	case l == nil:
+	case l == nil, primary != nil:
 		return HostPort{}
 	case l.Spec.Empty() && l.Granted.Empty():
 		p.Waits = fmt.Sprintf("LoadBalancer %s has no address yet", l.Name)
@@ -174,9 +181,9 @@ func other(h HostPort) string {
 	return ""
 }
 
-// generate keeps a ClusterEndpoint that mirrors the Cluster, where nobody made one.
+// generate keeps a ClusterEndpoint that mirrors the Cluster, where nobody made one, or the one that counts has no host and port now.
 func (f *Facts) generate(p *Plan, value HostPort) {
-	if !value.Whole() || len(f.explicit()) > 0 {
+	if !value.Whole() {
 		return
 	}
 	source := f.source(value)

@@ -136,7 +136,11 @@ func TestEndpointsComeToRest(t *testing.T) {
 			}
 		}
 		for i := range rapid.IntRange(0, 2).Draw(t, "explicit") {
-			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: string(rune('a' + i)), HostPort: h("endpoint"), Primary: rapid.Bool().Draw(t, "primary")})
+			e := ClusterEndpoint{Name: string(rune('a' + i)), HostPort: h("endpoint"), Primary: rapid.Bool().Draw(t, "primary")}
+			if rapid.Bool().Draw(t, "lacks") {
+				e.HostPort, e.Lacks = HostPort{}, &Problem{Reason: "ServicePending", Message: "it has no address yet: wait"}
+			}
+			f.Endpoints = append(f.Endpoints, e)
 		}
 		if g := h("generated"); g.Whole() {
 			f.Endpoints = append(f.Endpoints, ClusterEndpoint{Name: "my-cluster", HostPort: g, Generated: true, Source: rapid.SampledFrom([]Source{FromCluster, FromInfraCluster, FromControlPlane, FromLoadBalancer}).Draw(t, "source"), Surfaced: rapid.Bool().Draw(t, "surfaced")})

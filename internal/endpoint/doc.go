@@ -1,6 +1,6 @@
 // Package endpoint turns what is known of a Cluster's endpoint into who is to be told which:
 //
-//	people ───────────▶ ClusterEndpoint ─────────────┐
+//	people ─▶ (Service ─▶) ClusterEndpoint ──────────┐
 //	provider kind ─▶ LoadBalancer ─▶ (generated one) ─┼─▶ Cluster.spec.controlPlaneEndpoint ─▶ InfraCluster, where it must be told
 //	people, Cluster API ─▶ Cluster ─▶ (generated one) ┘        │
 //	                                                           └─▶ LoadBalancer.spec.endpoint ─▶ provider kind

@@ -27,8 +27,9 @@ func testTables(t *testing.T, h *hub) {
 			full-class           True  192.0.2.9 edge  1/1     Ready
 			full-infrastructure  -     -         -     -       -`,
 		"cluster.x-k8s.io/v1beta1/namespaces/%s/clusterendpoints": `
-			NAME CLUSTER    HOST                       PORT SURFACED REASON
-			full my-cluster my-cluster-123.elb.example 6443 True     Surfaced`,
+			NAME         CLUSTER    HOST                       PORT SERVICE        SURFACED REASON
+			full         my-cluster my-cluster-123.elb.example 6443 -              True     Surfaced
+			full-service my-cluster -                          -    my-cluster-api False    NotPrimary`,
 		"controlplane.cluster.x-k8s.io/v1beta1/namespaces/%s/externalcontrolplanes": `
 			NAME CLUSTER    AVAILABLE REASON    VERSION
 			full my-cluster True      Available v1.37.0`,

@@ -1,7 +1,7 @@
 // Package endpoint brings ClusterEndpoints to the Clusters of Cluster API that they are of, as internal/endpoint decides:
 //
-//	ClusterEndpoints of a Cluster ──┐                          ┌─▶ the generated ClusterEndpoint: created, changed or deleted
-//	Cluster ────────────────────────┤                          ├─▶ Cluster.spec.controlPlaneEndpoint, in one patch
+//	ClusterEndpoints of a Cluster, ─┐                          ┌─▶ the generated ClusterEndpoint: created, changed or deleted
+//	their Services, Cluster ────────┤                          ├─▶ Cluster.spec.controlPlaneEndpoint, in one patch
 //	InfraCluster, control plane ────┼─▶ Facts ─▶ Decide ─▶ Plan ┼─▶ InfraCluster, where that must be told
 //	kubeconfig Secret, Machines ────┘                          └─▶ the conditions of each ClusterEndpoint
 //
@@ -11,5 +11,5 @@
 //
 // InfraClusters and control plane objects are of many kinds, and aren't watched: they are read whenever the Cluster's spec or
 // a ClusterEndpoint changes, and Cluster API copies what they say to the Cluster's spec. One that is to be told and can't be
-// yet is looked at again in a while.
+// yet is looked at again in a while. So are Services, which may be many; those that are cached for others wake, too.
 package endpoint

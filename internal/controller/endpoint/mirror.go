@@ -94,7 +94,7 @@ func (r *Reconciler) mirror(ctx context.Context, c *unstructured.Unstructured, o
 		}
 		found = true
 		old := e.DeepCopy()
-		e.Spec.Host, e.Spec.Port = plan.Generated.Host, plan.Generated.Port
+		e.Spec.Host, e.Spec.Port, e.Spec.ServiceRef = plan.Generated.Host, plan.Generated.Port, nil
 		owned := slices.ContainsFunc(e.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 		if plan.Generated.Source == rules.FromLoadBalancer && plan.Waits == "" && !owned {
 			e.OwnerReferences = []metav1.OwnerReference{owner} // a LoadBalancer that is deleted doesn't take it along
@@ -119,7 +119,7 @@ func (r *Reconciler) mirror(ctx context.Context, c *unstructured.Unstructured, o
 	return append(out, *e), nil
 }
 
-// generated is a new one, of the Cluster's name unless another Cluster's ClusterEndpoint has that.
+// generated is a new one, of the Cluster's name unless another Cluster's ClusterEndpoint has that, or one that somebody made.
 func (r *Reconciler) generated(ctx context.Context, c *unstructured.Unstructured, owner metav1.OwnerReference, g rules.Generated) (*clusterv1.ClusterEndpoint, error) {
 	e := &clusterv1.ClusterEndpoint{
 		ObjectMeta: metav1.ObjectMeta{
@@ -134,7 +134,8 @@ func (r *Reconciler) generated(ctx context.Context, c *unstructured.Unstructured
 	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(e), other); {
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("reading ClusterEndpoint %s/%s: %w", e.Namespace, e.Name, err)
-	case err == nil && other.Spec.Cluster != e.Spec.Cluster:
+	case err != nil:
+	case other.Spec.Cluster != e.Spec.Cluster, !read(other).Generated:
 		e.Name += "-generated"
 	}
 	return e, nil

@@ -53,12 +53,14 @@ type Reconciler struct {
 	naming map[types.NamespacedName]map[string]bool
 	// told is the last event about a Cluster.
 	told map[types.NamespacedName]string
+	// reached is where the Services of a Cluster's ClusterEndpoints were reached when it was looked at last.
+	reached map[types.NamespacedName]services
 }
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
 	o.Who = cmp.Or(o.Who, clusters.Manager())
-	return &Reconciler{Options: o, named: map[types.NamespacedName]string{}, naming: map[types.NamespacedName]map[string]bool{}, told: map[types.NamespacedName]string{}}
+	return &Reconciler{Options: o, named: map[types.NamespacedName]string{}, naming: map[types.NamespacedName]map[string]bool{}, told: map[types.NamespacedName]string{}, reached: map[types.NamespacedName]services{}}
 }
 
 // Reconcile brings a Cluster and its ClusterEndpoints together.
@@ -77,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 		text := fmt.Sprintf("There is no Cluster %s in this namespace: create it, or delete the ClusterEndpoint.", req.Name)
-		return reconcile.Result{}, r.say(ctx, all, func(*clusterv1.ClusterEndpoint) []metav1.Condition {
+		return reconcile.Result{}, r.say(ctx, all, nil, func(*clusterv1.ClusterEndpoint) []metav1.Condition {
 			return []metav1.Condition{{Type: clusterv1.ConditionSurfaced, Status: metav1.ConditionFalse, Reason: clusterv1.ReasonClusterNotFound, Message: text}}
 		})
 	}
@@ -107,8 +109,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
+	at, err := r.services(ctx, req.NamespacedName, all, endpointOf(c))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	for i := range all {
-		facts.Endpoints = append(facts.Endpoints, read(&all[i]))
+		facts.Endpoints = append(facts.Endpoints, at.read(&all[i]))
 	}
 	// What is accepted and doesn't parse accepts nothing; the condition goes on to say what is to be accepted.
 	if h, err := rules.Parse(c.GetAnnotations()[clusterv1.AcceptEndpointAnnotation]); err == nil {
@@ -156,8 +162,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	told, again := r.judgeTold(infra, endpointOf(c), plan)
-	if plan.Primary == "" && front.primary == nil {
-		told, again = nil, 0 // nobody asked for it
+	if (plan.Primary == "" || at[plan.Primary].lacks != nil) && front.primary == nil {
+		told, again = nil, 0 // nobody asked for it, or for what can't be said yet
 	}
 	switch {
 	case conflicts(plan):
@@ -171,8 +177,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.sayFronts(ctx, front, func(l *clusterv1.LoadBalancer) metav1.Condition { return front.published(l, now, plan) }); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: again}, r.say(ctx, all, func(e *clusterv1.ClusterEndpoint) []metav1.Condition {
-		out := []metav1.Condition{judge(e, now, plan)}
+	return reconcile.Result{RequeueAfter: at.again(again)}, r.say(ctx, all, at, func(e *clusterv1.ClusterEndpoint) []metav1.Condition {
+		out := []metav1.Condition{judge(e, at, now, plan)}
 		if told != nil && (e.Name == plan.Primary || read(e).Generated) {
 			out = append(out, *told)
 		}
@@ -235,8 +241,8 @@ func surfaced(e *clusterv1.ClusterEndpoint) bool {
 }
 
 // judge says what came of a ClusterEndpoint of a Cluster that has the endpoint now.
-func judge(e *clusterv1.ClusterEndpoint, now rules.HostPort, p rules.Plan) metav1.Condition {
-	of := read(e)
+func judge(e *clusterv1.ClusterEndpoint, at services, now rules.HostPort, p rules.Plan) metav1.Condition {
+	of := at.read(e)
 	out := metav1.Condition{Type: clusterv1.ConditionSurfaced, Status: metav1.ConditionFalse}
 	legacy := slices.IndexFunc(p.Problems, func(x rules.Problem) bool { return x.Reason == rules.ReasonLegacyEndpoint })
 	mine := slices.DeleteFunc(slices.Clone(p.Problems), func(x rules.Problem) bool {
@@ -245,12 +251,17 @@ func judge(e *clusterv1.ClusterEndpoint, now rules.HostPort, p rules.Plan) metav
 	switch {
 	case of.Same(now) && of.Generated && legacy >= 0:
 		out.Status, out.Reason, out.Message = metav1.ConditionTrue, clusterv1.ReasonLegacyEndpoint, sentence(p.Problems[legacy].Message)
-	case of.Same(now):
-		out.Status, out.Reason = metav1.ConditionTrue, clusterv1.ReasonSurfaced
+	case of.Same(now) && of.Lacks == nil:
+		out.Status, out.Reason, out.Message = metav1.ConditionTrue, clusterv1.ReasonSurfaced, at[e.Name].note
 	case !of.Generated && p.Primary != "" && p.Primary != e.Name:
 		out.Reason, out.Message = clusterv1.ReasonNotPrimary, fmt.Sprintf("ClusterEndpoint %s is primary.", p.Primary)
 	case len(mine) > 0:
 		out.Reason, out.Message = mine[0].Reason, sentence(mine[0].Message)
+	case of.Lacks != nil && p.Primary == e.Name:
+		out.Reason, out.Message = of.Lacks.Reason, sentence(of.Lacks.Message)
+		if now.Whole() {
+			out.Message += fmt.Sprintf(" The Cluster keeps %s.", now)
+		}
 	case p.Waits != "":
 		out.Reason, out.Message = clusterv1.ReasonPending, sentence(p.Waits)
 	default:
@@ -267,11 +278,12 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// say writes the conditions of each. What is said no more is taken away.
-func (r *Reconciler) say(ctx context.Context, all []clusterv1.ClusterEndpoint, of func(*clusterv1.ClusterEndpoint) []metav1.Condition) error {
+// say writes where each one's Service is reached, and its conditions. What is said no more is taken away.
+func (r *Reconciler) say(ctx context.Context, all []clusterv1.ClusterEndpoint, at services, of func(*clusterv1.ClusterEndpoint) []metav1.Condition) error {
 	for i := range all {
 		e := &all[i]
 		said, next := of(e), e.DeepCopy()
+		next.Status.Host, next.Status.Port = at[e.Name].Host, at[e.Name].Port
 		for _, kind := range []string{clusterv1.ConditionSurfaced, clusterv1.ConditionInfraClusterTold} {
 			at := slices.IndexFunc(said, func(c metav1.Condition) bool { return c.Type == kind })
 			if at < 0 {

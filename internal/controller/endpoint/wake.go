@@ -5,6 +5,7 @@ import (
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/member"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,12 +60,37 @@ func (r *Reconciler) OfLoadBalancer(_ context.Context, o client.Object) []reconc
 	return out
 }
 
+// OfService names the Clusters whose ClusterEndpoints refer to a Service.
+func (r *Reconciler) OfService(ctx context.Context, s client.Object) []reconcile.Request {
+	list := &clusterv1.ClusterEndpointList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(s.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		r.Logger.Warn("who refers to a Service can't be read", "service", client.ObjectKeyFromObject(s).String(), "err", err)
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Spec.ServiceRef != nil && e.Spec.ServiceRef.Name == s.GetName() {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Cluster}})
+		}
+	}
+	return out
+}
+
+// Reached lets through what changes where a Service is reached.
+var Reached = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return !ok || !ok2 || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
+}}
+
 // gone forgets a Cluster that isn't there.
 func (r *Reconciler) gone(cluster types.NamespacedName) {
 	r.remember(cluster, "")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.told, cluster)
+	delete(r.reached, cluster)
 }
 
 // Publication lets through what changes what a LoadBalancer publishes.
