@@ -87,6 +87,7 @@ func TestMembers(t *testing.T) {
 		nodesByService(&hub{t: t, control: whole.control, api: whole.api, name: "nodesbyservice"})
 	})
 	if !t.Failed() {
+		whole.calm(map[string]int{"paused": 130, "selectors": 300, "taken": 150, "stripped": 110})
 		whole.rightsAreUsed("fairlead-members")
 		whole.rightsAreUsed("fairlead-nodes")
 	}
