@@ -55,6 +55,7 @@ func TestOnServer(t *testing.T) {
 		{"status and explain", testCLI},
 		{"hostile values", testHostileValues},
 		{"people have roles", testPeople},
+		{"people have roles of providers", testPeopleOfProviders},
 		{"proxies have identities of their own", testProxyIdentities},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h) })
