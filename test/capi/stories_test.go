@@ -160,6 +160,10 @@ func TestStories(t *testing.T) {
 			t.Parallel()
 			managedControlPlanes(h.in(t))
 		})
+		t.Run("Nodes of the hub", func(t *testing.T) {
+			t.Parallel()
+			nodes(h.in(t))
+		})
 		for i, w := range told {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
