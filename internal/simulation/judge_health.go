@@ -42,8 +42,8 @@ type standing struct {
 	lone map[string]bool
 }
 
-// standing looks at them. l is the LoadBalancer as the manager has it.
-func (w *World) standing(m *manager, name string, l *clusterv1.LoadBalancer) standing {
+// standing looks at them. l is the LoadBalancer as the manager has it. A TargetGroup that is being written counts as it was before; nil: none is.
+func (w *World) standing(m *manager, name string, l *clusterv1.LoadBalancer, before *v1alpha1.TargetGroup) standing {
 	s := standing{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	if !w.Checks {
 		return s
@@ -52,6 +52,9 @@ func (w *World) standing(m *manager, name string, l *clusterv1.LoadBalancer) sta
 	serves := map[string]bool{}
 	for _, o := range w.server.objects[targetGroups] {
 		g := o.(*v1alpha1.TargetGroup)
+		if before != nil && g.UID == before.UID {
+			g = before
+		}
 		if madeFor(g) != name {
 			continue
 		}
@@ -69,8 +72,8 @@ func (w *World) standing(m *manager, name string, l *clusterv1.LoadBalancer) sta
 			s.sick[t.UID] = sight.Live > 0 && sight.Unhealthy == sight.Live
 		}
 	}
-	if l == nil || l.DeletionTimestamp != nil || l.Spec.ClassName == "" {
-		return s
+	if c := w.server.objects[clusterKind][clusterKey]; l == nil || l.DeletionTimestamp != nil || c == nil || c.GetDeletionTimestamp() != nil {
+		return s // all go
 	}
 	comes, other := false, false
 	for _, o := range w.machines() {
@@ -91,7 +94,7 @@ func (w *World) standing(m *manager, name string, l *clusterv1.LoadBalancer) sta
 
 // mayServe says that a target takes new connections, and isn't known to fail its check.
 func (d *deciding) mayServe(t v1alpha1.Target) bool {
-	return t.State != v1alpha1.TargetDraining && !(d.sick[t.UID] && d.m.w.standing(d.m, d.name, d.lb).sick[t.UID])
+	return t.State != v1alpha1.TargetDraining && !(d.sick[t.UID] && d.m.w.standing(d.m, d.name, d.lb, nil).sick[t.UID])
 }
 
 // judgeState finds a Machine that is called what no proxy's word makes it.
@@ -100,7 +103,7 @@ func (w *World) judgeState(m *unstructured.Unstructured, name string, was, state
 	if was == state || !slices.Contains([]member.State{member.Active, member.Unhealthy}, state) {
 		return false
 	}
-	now := w.standing(w.by.m, name, w.by.lb)
+	now := w.standing(w.by.m, name, w.by.lb, nil)
 	switch {
 	case state == member.Active && w.by.sick[uid] && now.sick[uid]:
 		w.broken("Machine %s is called active of %s, and each live proxy finds it unhealthy", m.GetName(), name)

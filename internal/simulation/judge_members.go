@@ -190,7 +190,7 @@ func (w *World) judgePlaced(before, g *v1alpha1.TargetGroup) {
 		case before == nil || before.UID != g.UID || !serving(before, t.UID) || m == nil || w.by == nil:
 		case w.inferred(m) && w.meantUntil[m.GetUID()] < w.by.writes && !slices.ContainsFunc(g.Spec.Targets, w.by.mayServe):
 			w.broken("%s drains Machine %s, which is updated in place, and no other one serves", name, t.Name)
-		case w.by.lone[t.UID] && w.standing(w.by.m, name, w.by.lb).lone[t.UID]:
+		case w.by.lone[t.UID] && w.standing(w.by.m, name, w.by.lb, before).lone[t.UID]:
 			w.broken("%s drains Machine %s, the last active one, while another is on its way", name, t.Name)
 		}
 	}

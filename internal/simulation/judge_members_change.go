@@ -9,7 +9,7 @@ import (
 
 // decides is what a manager's round begins with.
 func (w *World) decides(m *manager, name string, l *clusterv1.LoadBalancer) *deciding {
-	return &deciding{standing: w.standing(m, name, l), name: name, lb: l, writes: w.server.writes, m: m, frozen: m.knowsFrozen(), orphaned: w.orphanedOf(name), found: m.finds(name)}
+	return &deciding{standing: w.standing(m, name, l, nil), name: name, lb: l, writes: w.server.writes, m: m, frozen: m.knowsFrozen(), orphaned: w.orphanedOf(name), found: m.finds(name)}
 }
 
 // knowsFrozen is a proxy of which the manager has heard that it serves on what it had before the hub changed; "": none.

@@ -26,6 +26,9 @@ func (w *World) machinesChange(next *server) {
 	for _, o := range next.list(machineKind) {
 		m := o.(*unstructured.Unstructured)
 		w.judgeLeaving(m)
+		if a := addressOf(m); w.Checks && a != "" && w.machine(m.GetUID()) == nil {
+			w.down[a] = true // it was taken away since
+		}
 		for _, name := range controlNames {
 			if p := (pair{name, string(m.GetUID())}); !member.Hooked(m.GetAnnotations(), name) {
 				w.unhooked[p] = true // until it is there
