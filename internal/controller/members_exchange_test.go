@@ -3,6 +3,7 @@ package controller_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	clusterv1 "fairlead.dev/fairlead/api/cluster/v1beta1"
 	"fairlead.dev/fairlead/internal/member"
@@ -64,6 +65,39 @@ func exchanged(f *fleetOf) {
 	f.holders(m)
 	f.collect(m)
 	f.states("a2=active")
+}
+
+// unfollowed: of a pool that has no proxy here nobody says that one has stopped, as after a move to a hub that its proxies have yet to come
+// to. A Machine that is deleted waits for them, for maxWait at most.
+func unfollowed(f *fleetOf) {
+	class, next := f.newClass(), f.lb.DeepCopy()
+	class.Name, class.Spec.Proxy.Pool = f.name+"-elsewhere", f.name+"-elsewhere"
+	next.ObjectMeta, next.Status = metav1.ObjectMeta{Namespace: f.name, Name: "next"}, clusterv1.LoadBalancerStatus{}
+	next.Spec.ClassName = class.Name
+	next.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{member.ClusterNameLabel: "prod"}}
+	f.create(class, next)
+	m := f.machine("a1", "prod")
+	f.machine("a2", "prod")
+	f.states("a1=active", "a2=active")
+	f.holders(m, "api", "next")
+	f.delete(m)
+	f.annotates(m, "api=removed,next=removing")
+	f.holders(m, "next")
+	f.lb = next
+	f.until("the LoadBalancer to say what is waited for", func(ctx ctx) error {
+		if err := f.api.Get(ctx, client.ObjectKeyFromObject(f.lb), f.lb); err != nil {
+			return err
+		}
+		for _, t := range f.lb.Status.Targets {
+			if t.Name == m.GetName() && strings.Contains(t.Message, "pool "+class.Name+": it has no proxy here") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", f.lb.Status.Targets)
+	})
+	f.waits(0, clusterv1.OnMaxWaitRelease)
+	f.holders(m)
+	f.collect(m)
 }
 
 // annotates waits until a Machine says by its annotation what it is to each LoadBalancer.

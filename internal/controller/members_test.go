@@ -62,7 +62,7 @@ func TestMembers(t *testing.T) {
 		tell func(*fleetOf)
 	}{
 		{"disabled", disabledMachine}, {"drained", drainedMachine}, {"paused", pausedCluster}, {"deleted", deletedLoadBalancer}, {"stripped", strippedHook},
-		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"exchanged", exchanged}, {"otherwise", servedOtherwise},
+		{"selectors", machineSelectors}, {"maxwait", maxWait}, {"leaving", leavingCluster}, {"taken", takenName}, {"unnamed", unnamedCluster}, {"unclear", unclearProxies}, {"exchanged", exchanged}, {"unfollowed", unfollowed}, {"otherwise", servedOtherwise},
 		{"blocked", blockedMachine}, {"givenup", givenUpMachine}, {"hooktypes", hookTypes}, {"leavingplane", leavingControlPlane}, {"workers", workers}, {"addresses", machineAddresses}, {"last", lastMachine}, {"moving", movingMachine},
 	} {
 		t.Run(story.name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestAHookStaysWhereTheCacheLacksThatItsTargetServesAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			gone := &proof.Proxy{Name: "edge-1", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, Through: proof.Vector{TargetGroups: 70}}
+			gone := &proof.Proxy{Name: "edge-1", Pool: "edge", Boot: "b", Live: true, Renewed: true, Reported: true, Settled: true, Through: proof.Vector{TargetGroups: 70}}
 			gone.Reports = map[string]*v1alpha1.ProxyReport{"ns": {Members: []v1alpha1.ReportedMember{{GroupUID: "g", TargetUID: "a", Address: "10.0.0.1", State: v1alpha1.ReportedGone}}}}
 			quiet := slog.New(slog.DiscardHandler)
 			r := New(Options{

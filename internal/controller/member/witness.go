@@ -124,7 +124,17 @@ func (p *proxies) sees(ctx context.Context, g *v1alpha1.TargetGroup, entered fun
 	if err != nil {
 		return nil, err
 	}
-	return (&machines.Group{Object: g, Proxies: asked, Since: func(t *v1alpha1.Target) proof.Version { return entered(t).version }}).Seen, nil
+	seen := (&machines.Group{Object: g, Proxies: asked, Since: func(t *v1alpha1.Target) proof.Version { return entered(t).version }}).Seen
+	if p.of == "" || slices.ContainsFunc(asked, func(x *proof.Proxy) bool { return x.Pool == p.of }) {
+		return seen, nil
+	}
+	return func(at int) rules.Sight {
+		s := seen(at)
+		if s.Gone { // of nobody: proxies may serve what they had of another hub, from which the LoadBalancer has moved
+			s.Gone, s.By, s.Waits = false, "pool "+p.of, "it has no proxy here, and those of another hub may send to it until they have come"
+		}
+		return s
+	}, nil
 }
 
 // besides is the witness of LoadBalancers that something else serves than our proxies. Their class may have come to that while proxies

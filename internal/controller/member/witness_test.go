@@ -95,3 +95,33 @@ func TestProxiesThatStillSendAreAskedWhateverServesNow(t *testing.T) {
 		})
 	}
 }
+
+// Nobody's word proves nothing: where a pool has no proxy here, those of another hub may send yet.
+func TestAPoolWithoutProxiesProvesNothing(t *testing.T) {
+	g := &v1alpha1.TargetGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "api-members-0", UID: "g", Generation: 7, ResourceVersion: "7"},
+		Spec: v1alpha1.TargetGroupSpec{Targets: []v1alpha1.Target{
+			{Name: "a", UID: "a", Addresses: []string{"10.0.0.1"}, State: v1alpha1.TargetDraining}, {Name: "b", UID: "b", Addresses: []string{"10.0.0.2"}},
+		}},
+	}
+	out, other := &proof.Proxy{Name: "edge-1", Pool: "edge", Out: true}, &proof.Proxy{Name: "core-1", Pool: "core", Out: true}
+	for name, c := range map[string]struct {
+		pool string
+		has  []*proof.Proxy
+		gone bool
+	}{
+		"none": {"edge", nil, false}, "another pool's": {"edge", []*proof.Proxy{other}, false}, "one that was put out": {"edge", []*proof.Proxy{out}, true}, "it isn't known which pool": {"", nil, true},
+	} {
+		p := &proxies{of: c.pool, asked: func(context.Context, *v1alpha1.TargetGroup) ([]*proof.Proxy, error) { return c.has, nil }}
+		sees, err := p.sees(t.Context(), g, func(*v1alpha1.Target) entry { return entry{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := sees(0); s.Gone != c.gone || !c.gone && !strings.Contains(s.Waits, "no proxy here") {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if s := sees(1); s.Live != 0 || s.Gone || s.By != "" {
+			t.Errorf("%s, of one that serves: %+v", name, s)
+		}
+	}
+}
