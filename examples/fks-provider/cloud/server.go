@@ -112,7 +112,9 @@ func (s *server) handler() http.Handler {
 		w.WriteHeader(http.StatusOK)
 		if r.URL.Query().Get("sendInitialEvents") == "true" { // a list that is asked for as a watch ends with this
 			end := corev1.Node{TypeMeta: kinds("Node"), ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
-			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Bookmark, "object": end}) // the next line finds out that it has left
+			if err := json.NewEncoder(w).Encode(map[string]any{"type": watch.Bookmark, "object": end}); err != nil {
+				return // it has left
+			}
 		}
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			return // it has left
